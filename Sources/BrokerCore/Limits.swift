@@ -552,6 +552,11 @@ public struct AppPolicy: Hashable, Sendable {
     /// Which events of the broker it is told; nil for none.
     public var events: BrokerEventPolicy?
 
+    /// Whether a user gets the app's wake-ups or events: others must not take the name.
+    func names(relay user: [UInt8]) -> Bool {
+        wake?.relay == user || events?.relay == user
+    }
+
     public init() {}
 
     /// Whether it keeps some messages whose senders do not ask for it.

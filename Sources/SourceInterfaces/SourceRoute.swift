@@ -50,12 +50,11 @@ public enum SourceRoute: Hashable, Sendable {
         }
     }
 
-    /// Whether the token is in `Authorization: Bearer`, and not in a field of the interface's own.
-    public var hasBearerToken: Bool { interface == .rest }
-
     /// Whether a password is hashed for it, which takes as long as many other requests.
     public var needsPassword: Bool { self == .register || self == .passwordLogin }
 
+    /// The beginning of QuickBlox's paths, whose token is in a field of its own.
+    public static let startWithOwnToken: StaticString = "/chat/"
     /// The first segments of all paths. Other requests pay for one comparison with each.
     public static let starts: [StaticString] = [
         "/auth/", "/conversations", "/chat/", "/1/", "/socket.io",

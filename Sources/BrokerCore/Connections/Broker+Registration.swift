@@ -80,7 +80,9 @@ extension Broker {
     private func readNext(_ search: inout NameSearch, app: Index<App>) -> Int? {
         switch search.part {
         case .app:
-            search.isNamed = search.names(registry.apps[app].rights)
+            search.isNamed =
+                search.names(registry.apps[app].rights)
+                || limits.policy(ofApp: registry.apps[app].name).names(relay: search.user)
             return nil
         case .groups:
             var places = groupTable.groups.places.after(search.last)

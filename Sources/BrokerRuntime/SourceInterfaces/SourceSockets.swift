@@ -152,11 +152,13 @@ final class SourceSockets {
         guard let form = self[connection]?.form else { return }
         write(
             form.refusal(code: code, message, of: name, to: number), to: connection, in: &loop)
-        leave(connection, in: &loop)
+        leave(connection, after: code, in: &loop)
     }
 
-    private func leave(_ connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable) {
-        if let farewell = self[connection]?.form.farewell {
+    private func leave(
+        _ connection: ConnectionID, after code: Int, in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        if let farewell = self[connection]?.form.farewell(after: code) {
             write(farewell, to: connection, in: &loop)
         }
         self[connection]?.phase = .ended
@@ -254,7 +256,7 @@ final class SourceSockets {
             case .authenticating, .ended: break
             }
         case .ignored: break
-        case .close: leave(connection, in: &loop)
+        case .close: leave(connection, after: 0, in: &loop)
         case .fault(let code, let message): end(connection, code: code, message, in: &loop)
         }
         return nil
@@ -268,7 +270,7 @@ final class SourceSockets {
         socket.refusedCount += 1
         self[connection] = socket
         if socket.refusedCount >= SocketLimits.eventsBeforeLoginMaximum {
-            leave(connection, in: &loop)
+            leave(connection, after: 403, in: &loop)
         }
     }
 
@@ -302,7 +304,7 @@ final class SourceSockets {
             services.interfaces.countRefusal(at: .diuit)
             if event?.name == "authenticate", error.status == 403 {
                 _ = services.operators.failures.note(loop.peer(of: connection), at: loop.now)
-                leave(connection, in: &loop)
+                leave(connection, after: 403, in: &loop)
             } else {
                 countRefusal(connection, in: &loop)
             }
@@ -495,11 +497,11 @@ extension SourceSockets: MessageRelay {
                 socket.form.refusal(
                     code: code, detail, of: "authenticate", to: socket.loginNumber)
             ]
-            if let farewell = socket.form.farewell { texts.append(farewell) }
+            if let farewell = socket.form.farewell(after: code) { texts.append(farewell) }
         case .closed(let code, let detail):
             self[connection]?.phase = .ended
             texts = [socket.form.refusal(code: code, detail, of: nil, to: nil)]
-            if let farewell = socket.form.farewell { texts.append(farewell) }
+            if let farewell = socket.form.farewell(after: code) { texts.append(farewell) }
         case .event(let event, let data): texts = [socket.form.event(event, data)]
         case .state(let event, let group):
             if let text = state(event, ofGroup: group, for: socket) { texts = [text] }

@@ -50,6 +50,17 @@ extension WebConnections {
         isForInterface(path: request.head.path.bytes(in: request.bytes).bytes)
     }
 
+    /// The place of the token that decides on a request: in the field of QuickBlox at its paths, and
+    /// otherwise in `Authorization`.
+    func presentedToken(of request: WebRequest) -> ByteRange? {
+        let path = request.head.path.bytes(in: request.bytes).bytes
+        let count = SourceRoute.startWithOwnToken.utf8CodeUnitCount
+        guard isForInterface(path: path), path.byteCount >= count,
+            path.extracting(first: count).isEqual(SourceRoute.startWithOwnToken)
+        else { return request.bearerToken }
+        return request.head.sessionToken
+    }
+
     /// Whether a path begins like one of an interface, and an app has one.
     func isForInterface(path: RawSpan) -> Bool {
         let begins = SourceRoute.starts.contains { start in
@@ -128,7 +139,7 @@ extension WebConnections {
         var credential: APICredential?
         var user: SourceUser?
         if route.needsToken {
-            guard let (found, holder) = holder(of: request, for: route, in: loop) else {
+            guard let (found, holder) = holder(of: request, in: loop) else {
                 guard services.operators.failures.note(peer, at: loop.now) == nil else {
                     return refused(429, tooMany)
                 }
@@ -185,15 +196,13 @@ extension WebConnections {
 
     /// The credential of a request, and the user whose it is; nil unless it is a user's.
     private func holder(
-        of request: WebRequest, for route: SourceRoute,
-        in loop: borrowing some BrokerLoop & ~Copyable
+        of request: WebRequest, in loop: borrowing some BrokerLoop & ~Copyable
     ) -> (APICredential, SourceUser)? {
-        let place = route.hasBearerToken ? request.bearerToken : request.head.sessionToken
-        guard let place else { return nil }
+        guard let place = presentedToken(of: request) else { return nil }
         let now = clock.moment(at: loop.now).unixSeconds
         let credential = try? credentials.find(
             place.bytes(in: request.bytes).bytes,
-            webToken: route.hasBearerToken ? request.webToken : nil, unixSeconds: now)
+            webToken: request.webToken, unixSeconds: now)
         guard let credential, case .user(let user) = credential.principal else { return nil }
         return (credential, SourceUser(app: user.app, user: user.user))
     }

@@ -241,7 +241,7 @@ extension WebConnections {
         of request: inout WebRequest, from connection: ConnectionID,
         in loop: inout some BrokerLoop & ~Copyable
     ) -> Bool {
-        guard let range = request.bearerToken else { return true }
+        guard let range = presentedToken(of: request) else { return true }
         let token = range.bytes(in: request.bytes).bytes
         guard APICredentials.isWebToken(token),
             let part = isForInterface(request) ? .api : request.part,

@@ -32,8 +32,10 @@ struct DiuitMessage {
         encoding = type == nil ? "utf8" : "url"
         data = text
         let pieces = Self.metaAttributes.compactMap { rest.removeValue(forKey: $0) }
-        if let value = try? SourceValue(Array(pieces.joined().utf8)), !pieces.isEmpty {
-            meta = value
+        if !pieces.isEmpty {
+            // Other clients may give the attributes any text.
+            let value = try? SourceValue(Array(pieces.joined().utf8))
+            meta = if case .object? = value { value! } else { .object([:]) }
         } else {
             // Attributes that another client has set.
             meta = .object(rest.mapValues { .text($0) })

@@ -61,8 +61,12 @@ public enum SocketForm: Hashable, Sendable {
         self == .socketIO ? [UInt8(ascii: "3")] + content : Array(#"{"event":"pong"}"#.utf8)
     }
 
-    /// The last message of a connection; nil for none.
-    public var farewell: [UInt8]? { self == .socketIO ? Array("41".utf8) : nil }
+    /// The last message of a connection; nil for none. Clients of Socket.IO do not come back after
+    /// it. Those of a broker that stops (503), and those that were silent (408), such as a telephone
+    /// that slept, shall: their connection ends without it.
+    public func farewell(after code: Int) -> [UInt8]? {
+        self == .socketIO && code != 503 && code != 408 ? Array("41".utf8) : nil
+    }
 
     public func event(_ name: String, _ data: SourceValue) -> [UInt8] {
         self == .socketIO

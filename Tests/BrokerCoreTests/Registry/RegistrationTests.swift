@@ -56,6 +56,13 @@ extension World {
         }
     }
 
+    @Test func `does not take the name of a relay`() {
+        world.allowWakes()
+        world.limits.appPolicy.events = BrokerEventPolicy(relay: Array("watch".utf8), kinds: [])
+        for name in ["relay", "watch"] { #expect(world.isNamed(name), "\(name)") }
+        #expect(!world.isNamed("relay2"))
+    }
+
     @Test func `reads many groups in slices`() {
         for number in 0..<20 {
             _ = world.operatorGroup(owner: "u\(number)", allowed: (0..<900).map { "n\($0)" })

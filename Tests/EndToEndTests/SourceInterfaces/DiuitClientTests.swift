@@ -46,7 +46,7 @@ extension EndToEndTests {
                     + #"file:"\#(identities.file("\(name).pub"))"}"#
             }
             let broker = try await TestBroker(
-                #"apps=[{app:"demo",interfaces:["diuit"],wake:{relay:"relay"}}]"#,
+                #"apps=[{app:"demo",interfaces:["diuit","quickblox"],wake:{relay:"relay"}}]"#,
                 "jwt.keys=[\(key("demo", "k1")),\(key("other", "k2"))]",
                 listeners: ["http://localhost:0"])
             let administration = try AdministrationClient(dataDirectory: broker.directory)

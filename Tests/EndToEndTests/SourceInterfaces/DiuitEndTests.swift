@@ -29,6 +29,18 @@ extension EndToEndTests {
             #expect(try await client.exit(within: 60) == .code(0), "\(client.text)")
         }
 
+        @Test func `a client of Socket.IO comes back after a stop of the broker`() async throws {
+            let port = try ReservedPort()
+            let broker = try await TestBroker(
+                Self.interface, listeners: ["http://localhost:\(port)"])
+            let client = try Self.client(
+                "diuit_ends", ["\(port)", try broker.token("alice"), "return"])
+            _ = try await client.line(with: "ready")
+            try await broker.stop()
+            try await broker.start()
+            #expect(try await client.exit(within: 60) == .code(0), "\(client.text)")
+        }
+
         @Test(arguments: ["unread", "gone"])
         func `answers that a client does not read are bounded`(what: String) async throws {
             let broker = try await TestBroker(

@@ -14,8 +14,8 @@ extension EndToEndTests {
 
         init() throws { files = try TemporaryDirectory("files") }
 
-        private func broker() async throws -> (TestBroker, port: UInt16) {
-            let port = try await DiuitClientTests.freePort()
+        private func broker() async throws -> (TestBroker, port: ReservedPort) {
+            let port = try ReservedPort()
             let broker = try await TestBroker(
                 #"apps=[{app:"demo",interfaces:["diuit"]}]"#,
                 #"files.directory="\#(files.path)""#, "files.bytesPerApp=1000000",
@@ -25,7 +25,7 @@ extension EndToEndTests {
         }
 
         private func run(
-            _ mode: String, _ broker: TestBroker, port: UInt16
+            _ mode: String, _ broker: TestBroker, port: ReservedPort
         ) async throws -> ChildProcess {
             let folder = URL(filePath: #filePath).deletingLastPathComponent().path
             let client = try ChildProcess(

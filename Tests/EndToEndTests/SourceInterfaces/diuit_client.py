@@ -64,6 +64,8 @@ def login(text, status=200, **more):
 
 
 # Login.
+# A new push token replaces that of the same device.
+login(token("alice"), platform="gcm", pushToken="push-0")
 session = login(token("alice"), platform="gcm", pushToken="push-1")
 assert set(session) == {"session", "userId", "deviceId"}, session
 assert session["userId"] == "alice" and session["deviceId"] == "web-1"
@@ -82,6 +84,17 @@ for body in ({"deviceId": ""}, {"platform": "pager"}, {"platform": "ios_sandbox"
              {"platform": "gcm", "pushToken": "x" * 2_049}):
     login(token("alice"), 400, **body)
 login("", 400)
+# The same account server signs for QuickBlox's paths.
+expiry = int(datetime.datetime.now().timestamp()) + 3_600
+web_token = signed(
+    {"typ": "JWT", "alg": "RS256", "kid": "k1"},
+    {"iss": "demo", "sub": "alice", "exp": expiry}, key_file)
+for fields, status in (
+        ({"QB-Token": web_token}, 200),
+        ({"QB-Token": "mt1_none", "Authorization": "Bearer " + web_token}, 403)):
+    answer = requests.get(
+        "http://localhost:%s/chat/Dialog.json" % port, headers=fields, timeout=patience)
+    assert answer.status_code == status, (fields, answer.status_code, answer.text)
 print("login well", flush=True)
 
 

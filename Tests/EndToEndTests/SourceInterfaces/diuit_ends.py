@@ -1,14 +1,18 @@
-# Ends of sockets of Diuit, by the broker and by clients that do not read. Uses websocket-client.
+# Ends of sockets of Diuit, by the broker and by clients that do not read. Uses websocket-client
+# and python-socketio.
 #
 #     diuit_ends.py PORT TOKEN stop       waits for the end of the broker
+#     diuit_ends.py PORT TOKEN return     waits for it with python-socketio, and for another one
 #     diuit_ends.py PORT TOKEN unread     asks for 40 MB and reads later
 #     diuit_ends.py PORT TOKEN gone       asks, and is gone before the answer
 
 import json
+import queue
 import struct
 import socket as sockets
 import sys
 
+import socketio
 import websocket
 
 port, token, what = sys.argv[1:4]
@@ -70,11 +74,24 @@ if what == "stop":
         engine.send("3")
         text = engine.recv()
     assert text.startswith('42["error",{"code":503,'), text
-    assert engine.recv() == "41"
+    # No packet of Socket.IO ends the connection: its clients would not come back.
     for socket in (engine, stranger):
         opcode, data = socket.recv_data(control_frame=True)
         assert opcode == websocket.ABNF.OPCODE_CLOSE, (opcode, data)
         assert struct.unpack(">H", data[:2]) == (1001,), data
+elif what == "return":
+    client = socketio.Client(reconnection_delay=1, reconnection_delay_max=1)
+    logins = queue.Queue()
+
+    @client.event
+    def connect():
+        client.emit("authenticate", {"authToken": token}, callback=logins.put)
+
+    client.connect("http://localhost:" + port, transports=["websocket"])
+    assert "userId" in logins.get(timeout=patience)
+    print("ready", flush=True)
+    assert "userId" in logins.get(timeout=patience)
+    client.disconnect()
 elif what == "unread":
     socket = logged_in()
     chat = call(socket, "chats/create", {"members": [], "whiteList": None, "meta": {}})["id"]
