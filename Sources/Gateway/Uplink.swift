@@ -3,6 +3,7 @@
 
 import BrokerTerms
 import ClientCore
+import MartletClient
 import Primitives
 import WireFormat
 
@@ -17,6 +18,7 @@ struct Uplink: ~Copyable {
 
     var machine: ClientMachine
     private let identity: UnsafeMutableRawBufferPointer
+    private let serverNames: UnsafeMutableRawBufferPointer
     private let receive: UnsafeMutableRawBufferPointer
     private let outbox: UnsafeMutableRawBufferPointer
     private let transmit: UnsafeMutableRawBufferPointer
@@ -32,6 +34,9 @@ struct Uplink: ~Copyable {
         let token = Array(settings.token.utf8)
         identity = room(token.count)
         identity.copyBytes(from: token)
+        let names = ServerAddress.names(settings.servers)
+        serverNames = room(names.count)
+        serverNames.copyBytes(from: names)
         receive = room(Self.receiveByteCount)
         outbox = room(Self.outboxByteCount)
         willUser = Array((settings.willUser ?? "").utf8)
@@ -45,12 +50,13 @@ struct Uplink: ~Copyable {
             identity: ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(identity)),
             memory: ClientMemory(receive: receive, outbox: outbox),
             record: ClientRecord(outboxEpoch: outboxEpoch),
-            options: ClientOptions(jitterSeed: jitterSeed))
+            options: ClientOptions(jitterSeed: jitterSeed),
+            servers: ServerList(names: UnsafeRawBufferPointer(serverNames)))
         transmit = room(max(4096, machine.transmitByteCountMinimum))
     }
 
     deinit {
-        for memory in [identity, receive, outbox, transmit] { memory.deallocate() }
+        for memory in [identity, serverNames, receive, outbox, transmit] { memory.deallocate() }
     }
 
     /// The broker has accepted the gateway's login.

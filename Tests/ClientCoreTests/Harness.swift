@@ -17,7 +17,7 @@ final class Harness {
     init(
         record: ClientRecord = ClientRecord(outboxEpoch: 0xE),
         receiveByteCount: Int = 1024, outboxByteCount: Int = 1024, transmitByteCount: Int = 512,
-        acknowledgementDelayMilliseconds: UInt64 = 0, seed: UInt64 = 1,
+        acknowledgementDelayMilliseconds: UInt64 = 0, seed: UInt64 = 1, servers: String = "",
         adjust: (inout MRT.Connect) -> Void = { _ in }
     ) {
         func allocate(_ byteCount: Int) -> UnsafeMutableRawBufferPointer {
@@ -25,10 +25,11 @@ final class Harness {
         }
         memory = [
             allocate(Self.identityBytes.count), allocate(receiveByteCount),
-            allocate(outboxByteCount),
+            allocate(outboxByteCount), allocate(servers.utf8.count),
         ]
         transmitBuffer = allocate(transmitByteCount)
         memory[0].copyBytes(from: Self.identityBytes)
+        memory[3].copyBytes(from: servers.utf8)
         var connect = MRT.Connect()
         connect.keepAliveSeconds = 60
         connect.inboxWindow = 8
@@ -40,7 +41,9 @@ final class Harness {
         machine = ClientMachine(
             identity: ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(memory[0])),
             memory: ClientMemory(receive: memory[1], outbox: memory[2]), record: record,
-            options: options)
+            options: options,
+            servers: servers.isEmpty
+                ? ServerList() : ServerList(names: UnsafeRawBufferPointer(memory[3])))
     }
 
     deinit {

@@ -33,7 +33,7 @@ package final class GatewaySite {
         broker.identities = Set(identities)
         let server = ServerAddress(transport: .tcp, host: "127.0.0.1", port: 2)
         let settings = GatewaySettings(
-            server: server, tls: nil, token: "t", lines: lines)
+            servers: [server], tls: nil, token: "t", lines: lines)
         machine = GatewayMachine(settings, jitterSeed: 7, outboxEpoch: 9)
         written = Array(repeating: [], count: names.count)
         isLineWanted = Array(repeating: false, count: names.count)

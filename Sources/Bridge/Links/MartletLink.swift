@@ -3,6 +3,7 @@
 
 import BrokerTerms
 import ClientCore
+import MartletClient
 import Primitives
 import WireFormat
 
@@ -17,6 +18,7 @@ package final class MartletLink {
 
     package var machine: ClientMachine
     private let identity: UnsafeMutableRawBufferPointer
+    private let serverNames: UnsafeMutableRawBufferPointer
     private let receive: UnsafeMutableRawBufferPointer
     private let outbox: UnsafeMutableRawBufferPointer
     private let transmit: UnsafeMutableRawBufferPointer
@@ -31,6 +33,9 @@ package final class MartletLink {
         let token = Array((settings.token ?? "").utf8)
         identity = room(device.count + token.count)
         identity.copyBytes(from: device + token)
+        let names = ServerAddress.names(settings.servers)
+        serverNames = room(names.count)
+        serverNames.copyBytes(from: names)
         // Martlet must not shorten its answers because of this client's packet maximum.
         receive = room(packetMaximum)
         // The largest message fits beside another one at any time.
@@ -45,12 +50,13 @@ package final class MartletLink {
         machine = ClientMachine(
             identity: ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(identity)),
             memory: ClientMemory(receive: receive, outbox: outbox), record: record,
-            options: ClientOptions(jitterSeed: jitterSeed))
+            options: ClientOptions(jitterSeed: jitterSeed),
+            servers: ServerList(names: UnsafeRawBufferPointer(serverNames)))
         transmit = room(max(64 << 10, machine.transmitByteCountMinimum))
     }
 
     deinit {
-        for memory in [identity, receive, outbox, transmit] { memory.deallocate() }
+        for memory in [identity, serverNames, receive, outbox, transmit] { memory.deallocate() }
     }
 
     /// Passes a message on.
