@@ -34,7 +34,8 @@ public final class BridgeControl: Sendable {
 
     func resolve(_ server: ServerAddress, for side: BridgeHandler.Side) {
         NameLookup.begin(server) { result in
-            self.resolved.withLock { $0.append(Resolution(side: side, server: server, result: result)) }
+            let resolution = Resolution(side: side, server: server, result: result)
+            self.resolved.withLock { $0.append(resolution) }
             self.handle.wake()
         }
     }

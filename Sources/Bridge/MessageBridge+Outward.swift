@@ -61,7 +61,7 @@ extension MessageBridge {
     private mutating func martletLost(_ end: ClientDisconnection, _ now: Instant) {
         add(.hangUpMartlet)
         if hasLeft { return }
-        let named = end.reason?.redirection(martlet!.machine.bytes(end.text))
+        let named = end.reason?.redirection(martlet!.machine.bytes(end.text).bytes)
         let reason =
             (end.reason.map { "\($0.name)" } ?? martletDetail) + (named.map { ", \($0)" } ?? "")
         guard let retryAt = end.retryAt else {

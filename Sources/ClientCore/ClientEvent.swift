@@ -52,7 +52,7 @@ public struct ClientDisconnection: Hashable, Sendable {
     /// When ``ClientEvent/connectionWanted`` follows; nil if it requires another
     /// ``ClientMachine/start(now:)``.
     public var retryAt: Instant?
-    /// The address of the connection, by its index in the list.
+    /// The address of the connection, by its index in ``ClientIdentity/servers``.
     public var server: Int
     /// The next address is tried at once: the attempts of this round are not over.
     public var isWithinRound: Bool

@@ -36,7 +36,6 @@ public struct ClientMachine: ~Copyable {
     let options: ClientOptions
     var identity: ClientIdentity
     var backoff: Backoff
-    let servers: ServerList
     var rotation: ServerRotation
 
     // The next event for the program.
@@ -94,17 +93,13 @@ public struct ClientMachine: ~Copyable {
     /// The body of the packet of the last event.
     var eventBody = UnsafeRawBufferPointer(start: nil, count: 0)
 
-    /// - Parameter servers: the addresses of the broker, of which the program connects to
-    ///   ``server``.
     public init(
-        identity: ClientIdentity, memory: ClientMemory, record: ClientRecord,
-        options: ClientOptions, servers: ServerList = ServerList()
+        identity: ClientIdentity, memory: ClientMemory, record: ClientRecord, options: ClientOptions
     ) {
         self.identity = identity
         self.options = options
         backoff = Backoff(seed: options.jitterSeed)
-        self.servers = servers
-        rotation = ServerRotation(count: servers.count)
+        rotation = ServerRotation(count: identity.serverCount)
         receive = memory.receive
         log = OutboxLog(
             memory.outbox, highestSent: max(record.outbox.highestUsed, record.highestSent))
@@ -134,7 +129,8 @@ public struct ClientMachine: ~Copyable {
         log.lowestUnresolved.map { $0 - 1 } ?? outbox.highestUsed
     }
 
-    /// The address of the present connection or attempt, or of the next one: its index in the list.
+    /// The address of the present connection or attempt, or of the next one: its index in
+    /// ``ClientIdentity/servers``.
     public var server: Int { rotation.index }
 
     /// Whether the broker has accepted the login and the connection is open.
@@ -253,7 +249,7 @@ public struct ClientMachine: ~Copyable {
             } else {
                 isWithinRound = rotation.failed(
                     redirectedTo: reason == .useAnotherServer
-                        ? servers.index(of: bytes(text)) : nil)
+                        ? identity.server(named: bytes(text).bytes) : nil)
             }
             let wait =
                 isWithinRound

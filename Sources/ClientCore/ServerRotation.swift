@@ -2,40 +2,31 @@
 // section 8, "Several addresses", for the SDK, the gateway and the bridge. It resolves no names and
 // knows no time.
 
-/// The addresses of one broker: those of all nodes of a cluster.
-public struct ServerList {
-    private let names: UnsafeRawBufferPointer
-    /// The number of addresses, 1 to ``ClientLimits/serversMaximum``.
-    public let count: Int
+import Primitives
 
-    /// One address without a name: no refusal can redirect the client.
-    public init() {
-        names = UnsafeRawBufferPointer(start: nil, count: 0)
-        count = 1
-    }
-
-    /// - Parameter names: HOST:PORT of each address, joined by commas. They must stay valid and
-    ///   unchanged while a machine has them.
-    public init(names: UnsafeRawBufferPointer) {
-        var commaCount = 0
-        for byte in names where byte == UInt8(ascii: ",") { commaCount += 1 }
+extension ClientIdentity {
+    /// The number of ``servers``, at least 1.
+    var serverCount: Int {
+        let names = servers.bytes(in: bytes.bytes)
+        var count = 1
+        for offset in 0..<names.byteCount where names[offset] == UInt8(ascii: ",") { count += 1 }
         precondition(
-            commaCount < ClientLimits.serversMaximum,
-            "\(commaCount + 1) addresses, at most \(ClientLimits.serversMaximum)")
-        self.names = names
-        count = commaCount + 1
+            count <= ClientLimits.serversMaximum,
+            "\(count) servers, at most \(ClientLimits.serversMaximum)")
+        return count
     }
 
-    /// The index of the address with this name, byte by byte; nil if the list has none.
-    func index(of name: UnsafeRawBufferPointer) -> Int? {
-        guard !name.isEmpty else { return nil }
+    /// The index of the server with this name, byte by byte; nil if there is none.
+    func server(named name: RawSpan) -> Int? {
+        let names = servers.bytes(in: bytes.bytes)
         var index = 0
         var start = 0
-        for end in 0...names.count where end == names.count || names[end] == UInt8(ascii: ",") {
-            if end - start == name.count {
+        for end in 0...names.byteCount {
+            guard end == names.byteCount || names[end] == UInt8(ascii: ",") else { continue }
+            if end > start, end - start == name.byteCount {
                 var same = 0
-                while same < name.count, names[start + same] == name[same] { same += 1 }
-                if same == name.count { return index }
+                while same < name.byteCount, names[start + same] == name[same] { same += 1 }
+                if same == name.byteCount { return index }
             }
             index += 1
             start = end + 1

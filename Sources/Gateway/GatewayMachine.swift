@@ -148,7 +148,7 @@ package struct GatewayMachine: ~Copyable {
         isLoggedIn = false
         uplinkDetail = ""
         guard !isStopping else { return }
-        let named = end.reason?.redirection(uplink.machine.bytes(end.text))
+        let named = end.reason?.redirection(uplink.machine.bytes(end.text).bytes)
         let code = end.reason.map {
             "reason=\($0.name) code=\($0.rawValue)" + (named.map { " named=\"\($0)\"" } ?? "")
         }

@@ -18,7 +18,6 @@ struct Uplink: ~Copyable {
 
     var machine: ClientMachine
     private let identity: UnsafeMutableRawBufferPointer
-    private let serverNames: UnsafeMutableRawBufferPointer
     private let receive: UnsafeMutableRawBufferPointer
     private let outbox: UnsafeMutableRawBufferPointer
     private let transmit: UnsafeMutableRawBufferPointer
@@ -32,11 +31,9 @@ struct Uplink: ~Copyable {
             .allocate(byteCount: byteCount, alignment: 16)
         }
         let token = Array(settings.token.utf8)
-        identity = room(token.count)
-        identity.copyBytes(from: token)
-        let names = ServerAddress.names(settings.servers)
-        serverNames = room(names.count)
-        serverNames.copyBytes(from: names)
+        let servers = ServerAddress.names(settings.servers)
+        identity = room(token.count + servers.count)
+        identity.copyBytes(from: token + servers)
         receive = room(Self.receiveByteCount)
         outbox = room(Self.outboxByteCount)
         willUser = Array((settings.willUser ?? "").utf8)
@@ -47,16 +44,18 @@ struct Uplink: ~Copyable {
         // Its session ends with the connection: it has no messages of its own.
         connect.sessionExpirySeconds = 0
         machine = ClientMachine(
-            identity: ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(identity)),
+            identity: ClientIdentity(
+                connect: connect,
+                servers: ByteRange(offset: token.count, count: servers.count),
+                bytes: UnsafeRawBufferPointer(identity)),
             memory: ClientMemory(receive: receive, outbox: outbox),
             record: ClientRecord(outboxEpoch: outboxEpoch),
-            options: ClientOptions(jitterSeed: jitterSeed),
-            servers: ServerList(names: UnsafeRawBufferPointer(serverNames)))
+            options: ClientOptions(jitterSeed: jitterSeed))
         transmit = room(max(4096, machine.transmitByteCountMinimum))
     }
 
     deinit {
-        for memory in [identity, serverNames, receive, outbox, transmit] { memory.deallocate() }
+        for memory in [identity, receive, outbox, transmit] { memory.deallocate() }
     }
 
     /// The broker has accepted the gateway's login.

@@ -2,6 +2,7 @@
 
 import ClientCore
 import NetTransport
+import Primitives
 import WireFormat
 
 /// The credential of a client.
@@ -45,9 +46,9 @@ public enum Synchronization: Hashable, Sendable {
 
 /// The settings of a ``Client``.
 public struct ClientSettings: Sendable {
-    /// The addresses of the broker, 1 to ``ServerAddress/listMaximum``, all with the same transport:
-    /// those of all nodes of a cluster. The client tries them in this order, and goes where a node
-    /// sends it if that is one of them.
+    /// The addresses of the broker, 1 to ``ServerAddress/listMaximum``, all with the same
+    /// transport: those of all nodes of a cluster. The client tries them in this order, and goes
+    /// where a node sends it if that is one of them.
     public var servers: [ServerAddress]
     /// The credential to log in with.
     public var credential: Credential
@@ -157,8 +158,9 @@ public struct ClientSettings: Sendable {
         }
     }
 
-    /// The CONNECT of this client and the bytes that its ranges refer to.
-    func connect() -> (packet: MRT.Connect, bytes: [UInt8]) {
+    /// The CONNECT of this client, the names of its servers, and the bytes that their ranges refer
+    /// to.
+    func connect() -> (packet: MRT.Connect, servers: ByteRange, bytes: [UInt8]) {
         var bytes = ByteBuilder()
         var packet = MRT.Connect()
         packet.isCleanStart = startsClean
@@ -176,6 +178,7 @@ public struct ClientSettings: Sendable {
                 app: bytes.append(app), key: bytes.append(key), user: bytes.append(user))
         case .none: packet.credential = .none
         }
-        return (packet, bytes.bytes)
+        let servers = bytes.append(ServerAddress.names(servers))
+        return (packet, servers, bytes.bytes)
     }
 }

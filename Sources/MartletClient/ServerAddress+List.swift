@@ -2,6 +2,7 @@
 // client's machine compares them.
 
 import ClientCore
+import Primitives
 
 extension ServerAddress {
     /// The most addresses of one broker.
@@ -42,8 +43,8 @@ extension ServerAddress {
         }
     }
 
-    /// HOST:PORT of each address, as ``ServerList`` has them. A refusal that redirects the client
-    /// has the same form.
+    /// HOST:PORT of each address, as ``ClientIdentity/servers`` has them. A refusal that redirects
+    /// the client has the same form.
     package static func names(_ servers: [ServerAddress]) -> [UInt8] {
         Array(servers.map(\.authority).joined(separator: ",").utf8)
     }
@@ -52,10 +53,17 @@ extension ServerAddress {
 extension ReasonCode {
     /// The server that a refused login has named, for logs and terminals; nil if there is none, or
     /// if the text is no address.
-    package func redirection(_ text: UnsafeRawBufferPointer) -> String? {
-        guard self == .useAnotherServer, (1...ServerAddress.nameByteCountMaximum) ~= text.count,
-            text.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "\"") })
+    package func redirection(_ text: RawSpan) -> String? {
+        guard self == .useAnotherServer,
+            (1...ServerAddress.nameByteCountMaximum).contains(text.byteCount)
         else { return nil }
-        return String(decoding: text, as: UTF8.self)
+        var name: [UInt8] = []
+        for offset in 0..<text.byteCount {
+            guard (0x21...0x7E).contains(text[offset]), text[offset] != UInt8(ascii: "\"") else {
+                return nil
+            }
+            name.append(text[offset])
+        }
+        return String(decoding: name, as: UTF8.self)
     }
 }

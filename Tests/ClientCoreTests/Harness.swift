@@ -24,12 +24,11 @@ final class Harness {
             .allocate(byteCount: byteCount, alignment: 8)
         }
         memory = [
-            allocate(Self.identityBytes.count), allocate(receiveByteCount),
-            allocate(outboxByteCount), allocate(servers.utf8.count),
+            allocate(Self.identityBytes.count + servers.utf8.count), allocate(receiveByteCount),
+            allocate(outboxByteCount),
         ]
         transmitBuffer = allocate(transmitByteCount)
-        memory[0].copyBytes(from: Self.identityBytes)
-        memory[3].copyBytes(from: servers.utf8)
+        memory[0].copyBytes(from: Self.identityBytes + servers.utf8)
         var connect = MRT.Connect()
         connect.keepAliveSeconds = 60
         connect.inboxWindow = 8
@@ -39,11 +38,12 @@ final class Harness {
         var options = ClientOptions(jitterSeed: seed)
         options.acknowledgementDelayMilliseconds = acknowledgementDelayMilliseconds
         machine = ClientMachine(
-            identity: ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(memory[0])),
+            identity: ClientIdentity(
+                connect: connect,
+                servers: ByteRange(offset: Self.identityBytes.count, count: servers.utf8.count),
+                bytes: UnsafeRawBufferPointer(memory[0])),
             memory: ClientMemory(receive: memory[1], outbox: memory[2]), record: record,
-            options: options,
-            servers: servers.isEmpty
-                ? ServerList() : ServerList(names: UnsafeRawBufferPointer(memory[3])))
+            options: options)
     }
 
     deinit {

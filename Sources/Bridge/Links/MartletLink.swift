@@ -18,7 +18,6 @@ package final class MartletLink {
 
     package var machine: ClientMachine
     private let identity: UnsafeMutableRawBufferPointer
-    private let serverNames: UnsafeMutableRawBufferPointer
     private let receive: UnsafeMutableRawBufferPointer
     private let outbox: UnsafeMutableRawBufferPointer
     private let transmit: UnsafeMutableRawBufferPointer
@@ -31,11 +30,9 @@ package final class MartletLink {
         }
         let device = Array(settings.device.utf8)
         let token = Array((settings.token ?? "").utf8)
-        identity = room(device.count + token.count)
-        identity.copyBytes(from: device + token)
-        let names = ServerAddress.names(settings.servers)
-        serverNames = room(names.count)
-        serverNames.copyBytes(from: names)
+        let servers = ServerAddress.names(settings.servers)
+        identity = room(device.count + token.count + servers.count)
+        identity.copyBytes(from: device + token + servers)
         // Martlet must not shorten its answers because of this client's packet maximum.
         receive = room(packetMaximum)
         // The largest message fits beside another one at any time.
@@ -48,15 +45,17 @@ package final class MartletLink {
             connect.credential = .token(ByteRange(offset: device.count, count: token.count))
         }
         machine = ClientMachine(
-            identity: ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(identity)),
+            identity: ClientIdentity(
+                connect: connect,
+                servers: ByteRange(offset: device.count + token.count, count: servers.count),
+                bytes: UnsafeRawBufferPointer(identity)),
             memory: ClientMemory(receive: receive, outbox: outbox), record: record,
-            options: ClientOptions(jitterSeed: jitterSeed),
-            servers: ServerList(names: UnsafeRawBufferPointer(serverNames)))
+            options: ClientOptions(jitterSeed: jitterSeed))
         transmit = room(max(64 << 10, machine.transmitByteCountMinimum))
     }
 
     deinit {
-        for memory in [identity, serverNames, receive, outbox, transmit] { memory.deallocate() }
+        for memory in [identity, receive, outbox, transmit] { memory.deallocate() }
     }
 
     /// Passes a message on.

@@ -6,11 +6,9 @@ import ClientCore
 final class ClientMemories {
     let memory: ClientMemory
     let identity: ClientIdentity
-    let servers: ServerList
     /// The buffer that the machine writes its bytes into.
     let transmit: UnsafeMutableRawBufferPointer
     private let credentials: UnsafeMutableRawBufferPointer
-    private let serverNames: UnsafeMutableRawBufferPointer
 
     /// Large blocks come from the system, and use memory only as far as they are used.
     init(_ settings: ClientSettings) {
@@ -20,21 +18,17 @@ final class ClientMemories {
         memory = ClientMemory(
             receive: allocate(settings.packetMaximum), outbox: allocate(settings.outboxByteCount))
         transmit = allocate(ClientBounds.transmitByteCount)
-        let (connect, bytes) = settings.connect()
+        let (connect, servers, bytes) = settings.connect()
         credentials = allocate(bytes.count)
         credentials.copyBytes(from: bytes)
-        identity = ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(credentials))
-        let names = ServerAddress.names(settings.servers)
-        serverNames = allocate(names.count)
-        serverNames.copyBytes(from: names)
-        servers = ServerList(names: UnsafeRawBufferPointer(serverNames))
+        identity = ClientIdentity(
+            connect: connect, servers: servers, bytes: UnsafeRawBufferPointer(credentials))
     }
 
     deinit {
         memory.receive.deallocate()
         memory.outbox.deallocate()
         transmit.deallocate()
-        serverNames.deallocate()
         // The credential must not remain in free memory.
         credentials.initializeMemory(as: UInt8.self, repeating: 0)
         credentials.deallocate()

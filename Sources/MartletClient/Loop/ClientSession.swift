@@ -100,8 +100,7 @@ final class ClientSession {
         handedOver = settings.inbox?.number ?? 0
         machine = ClientMachine(
             identity: memory.identity, memory: memory.memory, record: record,
-            options: ClientOptions(jitterSeed: .random(in: .min ... .max)),
-            servers: memory.servers)
+            options: ClientOptions(jitterSeed: .random(in: .min ... .max)))
     }
 
     var nextDeadline: Instant { machine.nextDeadline }
@@ -527,7 +526,7 @@ final class ClientSession {
         guard let reason = disconnection.reason else {
             return "\(server): \(detail.isEmpty ? "no connection" : detail)"
         }
-        let named = reason.redirection(machine.bytes(disconnection.text))
+        let named = reason.redirection(machine.bytes(disconnection.text).bytes)
         return "\(server): \(reason.explanation)" + (named.map { ", \($0)" } ?? "")
     }
 
