@@ -354,7 +354,11 @@ if Context.environment["MARTLET_CLUSTER"] == "1" {
                 "TestSurroundings",
             ]),
         .testTarget(
-            name: "ClusterTests", dependencies: ["martletd", "Administration", "TestSurroundings"],
+            name: "ClusterTests",
+            dependencies: [
+                "martletd", "martlet", "martlet-gateway", "MartletClient", "Administration",
+                "TestSurroundings",
+            ],
             exclude: ["cluster_clients.py"]),
     ]
 }

@@ -18,6 +18,7 @@ public final class BridgeControl: Sendable {
     /// A result of the system's resolver.
     struct Resolution: Sendable {
         var side: BridgeHandler.Side
+        var server: ServerAddress
         var result: NameLookupResult
     }
 
@@ -33,7 +34,8 @@ public final class BridgeControl: Sendable {
 
     func resolve(_ server: ServerAddress, for side: BridgeHandler.Side) {
         NameLookup.begin(server) { result in
-            self.resolved.withLock { $0.append(Resolution(side: side, result: result)) }
+            let resolution = Resolution(side: side, server: server, result: result)
+            self.resolved.withLock { $0.append(resolution) }
             self.handle.wake()
         }
     }
@@ -63,7 +65,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
     private var isForeignPaused = false
     /// Attempts of each side: the addresses of a name are tried in turn.
     private var foreignAttempts = 0
-    private var martletAttempts = 0
+    private var martletAttempts: [ServerAddress: Int] = [:]
     private var isStarted = false
     /// Set when the bridge cannot continue.
     private(set) var failure: BridgeProcess.Failure?
@@ -121,7 +123,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
     ) {
         let detail = loop.closeDetail(of: connection)
         let isForeign = connection == foreign
-        let server = isForeign ? settings.foreign.server : settings.martlet.server
+        let server = isForeign ? settings.foreign.server : bridge.martletServer
         let text = cause.explanation(
             detail: detail, over: server.transport,
             isOpened: isForeign ? isForeignOpen : isMartletOpen,
@@ -173,7 +175,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
         for effect in bridge.takeEffects() {
             switch effect {
             case .dialForeign: control.resolve(settings.foreign.server, for: .foreign)
-            case .dialMartlet: control.resolve(settings.martlet.server, for: .martlet)
+            case .dialMartlet: control.resolve(bridge.martletServer, for: .martlet)
             case .hangUpForeign:
                 if let foreign { loop.close(foreign, afterFlush: false) }
                 foreign = nil
@@ -210,22 +212,22 @@ struct BridgeHandler: LoopHandler, ~Copyable {
         _ resolution: BridgeControl.Resolution, _ loop: inout EventLoop
     ) {
         let isForeign = resolution.side == .foreign
-        // A result for an attempt that was given up meanwhile.
-        guard (isForeign ? foreign : martlet) == nil else { return }
         let (server, tls) =
             isForeign
             ? (settings.foreign.server, settings.foreign.tls)
-            : (settings.martlet.server, settings.martlet.tls)
+            : (bridge.martletServer, settings.martlet.tls)
+        // A result for an attempt that was given up meanwhile.
+        guard (isForeign ? foreign : martlet) == nil, resolution.server == server else { return }
         do throws(TransportError) {
             let addresses = try resolution.result.get()
-            let attempt = isForeign ? foreignAttempts : martletAttempts
+            let attempt = isForeign ? foreignAttempts : martletAttempts[server, default: 0]
             let connection = try loop.connect(
                 to: addresses[attempt % addresses.count], tls: tls, serverName: server.host)
             if isForeign {
                 foreignAttempts += 1
                 foreign = connection
             } else {
-                martletAttempts += 1
+                martletAttempts[server, default: 0] += 1
                 martlet = connection
             }
         } catch {

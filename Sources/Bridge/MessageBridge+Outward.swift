@@ -4,6 +4,7 @@
 import BrokerTerms
 import ClientCore
 import ClientProgram
+import MartletClient
 import Primitives
 import WireFormat
 
@@ -43,7 +44,7 @@ extension MessageBridge {
         ownUser = martlet!.copy(connected.accepted.user)
         log(
             "martlet_connected",
-            "server=\(settings.martlet.server) user=\(quoted(ownUser)) "
+            "server=\(martletServer) user=\(quoted(ownUser)) "
                 + "session=\(connected.isNewInbox ? "new" : "present")")
         if connected.isNewInbox {
             let released = outward.detach()
@@ -60,14 +61,17 @@ extension MessageBridge {
     private mutating func martletLost(_ end: ClientDisconnection, _ now: Instant) {
         add(.hangUpMartlet)
         if hasLeft { return }
-        let reason = end.reason.map { "\($0.name)" } ?? martletDetail
+        let named = end.reason?.redirection(martlet!.machine.bytes(end.text).bytes)
+        let reason =
+            (end.reason.map { "\($0.name)" } ?? martletDetail) + (named.map { ", \($0)" } ?? "")
         guard let retryAt = end.retryAt else {
             add(.fail("Martlet does not want this bridge: \(reason)"))
             return
         }
         log(
             "martlet_lost",
-            "reason=\(quoted(reason.utf8)) retry_ms=\(retryAt.milliseconds(since: now))")
+            "server=\(settings.martlet.servers[end.server]) reason=\(quoted(reason.utf8)) "
+                + "retry_ms=\(retryAt.milliseconds(since: now))")
     }
 
     // MARK: - Deliveries

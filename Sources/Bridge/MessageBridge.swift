@@ -12,6 +12,7 @@
 
 import ClientCore
 import ClientProgram
+import MartletClient
 import Primitives
 import WireFormat
 
@@ -176,6 +177,9 @@ package struct MessageBridge: ~Copyable {
             takeMartletEvents(now)
         }
     }
+
+    /// The address of Martlet for the present or the next connection.
+    var martletServer: ServerAddress { settings.martlet.servers[martlet?.machine.server ?? 0] }
 
     /// The connection to Martlet has ended, or could not be opened.
     package mutating func martletClosed(_ detail: String, now: Instant) {

@@ -12,9 +12,16 @@ public struct ClientIdentity {
     /// The bytes that the ranges in `connect` refer to. They must stay valid and unchanged while
     /// the machine exists, or until ``ClientMachine/replaceCredential(_:)``.
     public var bytes: UnsafeRawBufferPointer
+    /// The addresses of the broker, 1 to ``ClientLimits/serversMaximum``, those of all nodes of a
+    /// cluster: HOST:PORT of each, joined by commas. Empty for one without a name, which no refusal
+    /// can name. The same for each identity of a machine.
+    public var servers: ByteRange
 
-    public init(connect: MRT.Connect, bytes: UnsafeRawBufferPointer) {
+    public init(
+        connect: MRT.Connect, servers: ByteRange = .empty, bytes: UnsafeRawBufferPointer
+    ) {
         self.connect = connect
+        self.servers = servers
         self.bytes = bytes
     }
 }

@@ -7,8 +7,8 @@ import WireFormat
 /// One event. ``ClientMachine/bytes(_:)`` resolves its ranges, which are valid until the next call
 /// of a mutating function of the machine.
 public enum ClientEvent: Hashable, Sendable {
-    /// Open a transport connection to the broker, then call ``ClientMachine/opened(now:)``, or
-    /// ``ClientMachine/closed(now:)`` if that failed.
+    /// Open a transport connection to the address ``ClientMachine/server``, then call
+    /// ``ClientMachine/opened(now:)``, or ``ClientMachine/closed(now:)`` if that failed.
     case connectionWanted
     /// Reason 5: logged in.
     case connected(ClientConnected)
@@ -52,6 +52,13 @@ public struct ClientDisconnection: Hashable, Sendable {
     /// When ``ClientEvent/connectionWanted`` follows; nil if it requires another
     /// ``ClientMachine/start(now:)``.
     public var retryAt: Instant?
+    /// The address of the connection, by its index in ``ClientIdentity/servers``.
+    public var server: Int
+    /// The next address is tried at once: the attempts of this round are not over.
+    public var isWithinRound: Bool
+    /// The text of a refused login, of any bytes; for ``ReasonCode/useAnotherServer`` HOST:PORT of
+    /// the server to use, whether it is in the list or not. Mostly empty.
+    public var text: ByteRange
 }
 
 /// The reason why a send or a request was not accepted.

@@ -120,7 +120,9 @@ extension ClientMachine {
     private mutating func connackReceived(_ connack: MRT.Connack, _ now: Instant) -> ClientEvent? {
         switch connack {
         case .refused(let refused):
-            lose(refused.reason, retryAfterSeconds: refused.retryAfterSeconds, now: now)
+            lose(
+                refused.reason, retryAfterSeconds: refused.retryAfterSeconds, text: refused.text,
+                now: now)
             return nil
         case .accepted(let accepted):
             self.accepted = accepted

@@ -36,6 +36,7 @@ public struct ClientMachine: ~Copyable {
     let options: ClientOptions
     var identity: ClientIdentity
     var backoff: Backoff
+    var rotation: ServerRotation
 
     // The next event for the program.
     var wantsConnection = false
@@ -98,6 +99,7 @@ public struct ClientMachine: ~Copyable {
         self.identity = identity
         self.options = options
         backoff = Backoff(seed: options.jitterSeed)
+        rotation = ServerRotation(count: identity.serverCount)
         receive = memory.receive
         log = OutboxLog(
             memory.outbox, highestSent: max(record.outbox.highestUsed, record.highestSent))
@@ -126,6 +128,10 @@ public struct ClientMachine: ~Copyable {
     var resultsSeen: UInt64 {
         log.lowestUnresolved.map { $0 - 1 } ?? outbox.highestUsed
     }
+
+    /// The address of the present connection or attempt, or of the next one: its index in
+    /// ``ClientIdentity/servers``.
+    public var server: Int { rotation.index }
 
     /// Whether the broker has accepted the login and the connection is open.
     public var isConnected: Bool { phase == .joined }
@@ -217,11 +223,16 @@ public struct ClientMachine: ~Copyable {
 
     /// The connection, or the attempt to connect, has ended.
     ///
-    /// - Parameter retryAfterSeconds: the wait that the broker advised; 0 for none.
+    /// - Parameters:
+    ///   - retryAfterSeconds: the wait that the broker advised; 0 for none.
+    ///   - text: the text of a refused login, in the last packet.
     mutating func lose(
-        _ reason: ReasonCode?, retryAfterSeconds: UInt32 = 0, now: Instant
+        _ reason: ReasonCode?, retryAfterSeconds: UInt32 = 0, text: ByteRange = .empty,
+        now: Instant
     ) {
         let wasJoined = phase == .joined
+        let server = rotation.index
+        var isWithinRound = false
         let isOver = phase == .leaving || (reason.map(ClientMachine.forbidsRetry) ?? false)
         if wasJoined {
             let lasted = now.milliseconds(since: connectedAt)
@@ -231,12 +242,24 @@ public struct ClientMachine: ~Copyable {
             phase = .stopped
             phaseDeadline = .never
         } else {
-            let wait = max(backoff.nextMilliseconds(), UInt64(retryAfterSeconds) * 1000)
+            // A broker that advises a wait, and one whose session has ended, end the round: the
+            // clients of a broker that has stopped must not come to the next one together.
+            if wasJoined || retryAfterSeconds > 0 {
+                rotation.endRound()
+            } else {
+                isWithinRound = rotation.failed(
+                    redirectedTo: reason == .useAnotherServer
+                        ? identity.server(named: bytes(text).bytes) : nil)
+            }
+            let wait =
+                isWithinRound
+                ? 0 : max(backoff.nextMilliseconds(), UInt64(retryAfterSeconds) * 1000)
             phase = .waiting
             phaseDeadline = now.advanced(byMilliseconds: wait)
         }
         disconnection = ClientDisconnection(
-            reason: reason, retryAt: isOver ? nil : phaseDeadline)
+            reason: reason, retryAt: isOver ? nil : phaseDeadline, server: server,
+            isWithinRound: isWithinRound, text: text)
         wantsConnection = false
         forgetConnection()
     }

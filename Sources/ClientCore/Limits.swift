@@ -12,6 +12,9 @@ public enum ClientLimits {
     static let backoffMillisecondsMinimum: UInt64 = 1_000
     /// The longest wait before any reconnect.
     static let backoffMillisecondsMaximum: UInt64 = 120_000
+    /// Addresses of one broker: a cluster has three nodes, and six while it moves. One byte has a
+    /// bit for each.
+    public static let serversMaximum = 8
     /// After a connection that lasted this long the backoff starts again.
     static let goodConnectionMilliseconds: UInt64 = 60_000
 

@@ -110,6 +110,27 @@ package struct SectionReader {
         }
     }
 
+    /// The addresses of one broker: a text with commas between them, or a list of texts. Nil with a
+    /// complaint.
+    package mutating func servers(_ node: JSON5Node, _ key: String) -> [ServerAddress]? {
+        var texts: [String] = []
+        if case .array = node.value {
+            for (key, node) in elements(node, key) {
+                guard let text = text(node, key) else { return nil }
+                texts.append(text)
+            }
+        } else {
+            guard let text = text(node, key) else { return nil }
+            texts = [text]
+        }
+        do throws(MartletError) {
+            return try ServerAddress.list(texts.joined(separator: ","))
+        } catch {
+            complain(key, "is wrong: \(error)", at: node.offset)
+            return nil
+        }
+    }
+
     /// The first line of a file that only its owner and group may read: a password or a token.
     package mutating func secret(_ node: JSON5Node, _ key: String) -> String? {
         guard let file = text(node, key) else { return nil }

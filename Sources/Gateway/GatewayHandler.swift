@@ -73,7 +73,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
         if connection == uplink {
             uplink = nil
             let detail = cause.explanation(
-                detail: loop.closeDetail(of: connection), over: settings.server.transport,
+                detail: loop.closeDetail(of: connection), over: machine.server.transport,
                 isOpened: isUplinkOpen, isAnswered: isUplinkAnswered)
             isUplinkOpen = false
             machine.uplinkClosed(detail, now: loop.now)
@@ -91,7 +91,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
 
     mutating func woken(in loop: inout EventLoop) {
         for (server, result) in lookups.takeDone() where !isStopping {
-            if server == settings.server, isDialing { connect(result, &loop) }
+            if server == machine.server, isDialing { connect(result, &loop) }
             for index in sought.sorted()
             where settings.lines[index].endpoint == .tcp(server) {
                 sought.remove(index)
@@ -128,7 +128,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
             switch effect {
             case .dial:
                 isDialing = true
-                lookups.begin(settings.server, waking: loop.handle)
+                lookups.begin(machine.server, waking: loop.handle)
             case .hangUp:
                 if let uplink { loop.close(uplink, afterFlush: false) }
                 uplink = nil
@@ -151,7 +151,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
         isDialing = false
         do throws(TransportError) {
             uplink = try loop.connect(
-                to: try result.get()[0], tls: settings.tls, serverName: settings.server.host)
+                to: try result.get()[0], tls: settings.tls, serverName: machine.server.host)
         } catch {
             machine.uplinkClosed("\(error)", now: loop.now)
         }

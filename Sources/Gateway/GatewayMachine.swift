@@ -10,6 +10,7 @@
 
 import BrokerTerms
 import ClientCore
+import MartletClient
 import Primitives
 import WireFormat
 
@@ -53,13 +54,14 @@ package struct GatewayMachine: ~Copyable {
     private var isLoggedIn = false
     /// Why the connection to the broker ended; empty if the machine knows the reason.
     private var uplinkDetail = ""
-    /// The fields of the log line about the last failure; empty after a login.
-    private var failureReported = ""
+    /// The fields of the log line about the last failure of each server; empty after a login.
+    private var failuresReported: [String]
 
     package init(_ settings: GatewaySettings, jitterSeed: UInt64, outboxEpoch: UInt64) {
         self.settings = settings
         uplink = Uplink(settings, jitterSeed: jitterSeed, outboxEpoch: outboxEpoch)
         lines = settings.lines.map(Line.init)
+        failuresReported = settings.servers.map { _ in "" }
     }
 
     package mutating func takeEffects() -> [GatewayEffect] {
@@ -68,6 +70,9 @@ package struct GatewayMachine: ~Copyable {
     }
 
     // MARK: - The broker
+
+    /// The address of the broker for the present or the next connection.
+    var server: ServerAddress { settings.servers[uplink.machine.server] }
 
     package mutating func start(now: Instant) { uplink.machine.start(now: now) }
 
@@ -99,9 +104,9 @@ package struct GatewayMachine: ~Copyable {
             switch event {
             case .connectionWanted: effects.append(.dial)
             case .connected(let connected):
-                write(.brokerConnected, "server=\(settings.server)")
+                write(.brokerConnected, "server=\(server)")
                 isLoggedIn = true
-                failureReported = ""
+                failuresReported = settings.servers.map { _ in "" }
                 uplink.connected(connected.accepted)
                 for index in lines.indices {
                     lines[index].link.accept()
@@ -125,7 +130,7 @@ package struct GatewayMachine: ~Copyable {
 
     /// Without the broker no device has a connection: each is told, and connects again.
     private mutating func brokerLost(_ end: ClientDisconnection, _ now: Instant) {
-        reportLoss(end.reason)
+        reportLoss(end)
         effects.append(.hangUp)
         outgoing.removeAll()
         endConnections()
@@ -138,12 +143,15 @@ package struct GatewayMachine: ~Copyable {
     /// Logs why there is no connection: always if there was one, otherwise once for each cause,
     /// because the gateway tries again and again. The end that the gateway itself requested is
     /// no loss.
-    private mutating func reportLoss(_ reason: ReasonCode?) {
+    private mutating func reportLoss(_ end: ClientDisconnection) {
         let (wasLoggedIn, detail) = (isLoggedIn, uplinkDetail)
         isLoggedIn = false
         uplinkDetail = ""
         guard !isStopping else { return }
-        let code = reason.map { "reason=\($0.name) code=\($0.rawValue)" }
+        let named = end.reason?.redirection(uplink.machine.bytes(end.text).bytes)
+        let code = end.reason.map {
+            "reason=\($0.name) code=\($0.rawValue)" + (named.map { " named=\"\($0)\"" } ?? "")
+        }
         if wasLoggedIn {
             let text = detail.isEmpty ? "" : " detail=\"\(detail)\""
             write(.brokerLost, (code ?? "reason=connection-lost") + text)
@@ -151,9 +159,10 @@ package struct GatewayMachine: ~Copyable {
         }
         let text = detail.isEmpty ? "no answer to the login" : detail
         let event: GatewayEvent = code == nil ? .brokerUnreachable : .brokerRefused
-        let fields = "server=\(settings.server) \(code ?? "detail=\"\(text)\"")"
-        guard fields != failureReported else { return }
-        failureReported = fields
+        let server = settings.servers[end.server]
+        let fields = "server=\(server) \(code ?? "detail=\"\(text)\"")"
+        guard fields != failuresReported[end.server] else { return }
+        failuresReported[end.server] = fields
         write(event, fields)
     }
 

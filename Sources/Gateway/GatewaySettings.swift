@@ -59,7 +59,8 @@ public struct LineSettings: Hashable, Sendable {
 
 /// A gateway's configuration.
 public struct GatewaySettings: Sendable {
-    public var server: ServerAddress
+    /// Those of all nodes, if it is a cluster.
+    public var servers: [ServerAddress]
     /// Nil without TLS.
     public var tls: ClientTLSContext?
     public var token: String
@@ -71,9 +72,9 @@ public struct GatewaySettings: Sendable {
     public var willText = "gateway lost"
 
     public init(
-        server: ServerAddress, tls: ClientTLSContext?, token: String, lines: [LineSettings]
+        servers: [ServerAddress], tls: ClientTLSContext?, token: String, lines: [LineSettings]
     ) {
-        self.server = server
+        self.servers = servers
         self.tls = tls
         self.token = token
         self.lines = lines

@@ -3,6 +3,7 @@
 
 import BrokerTerms
 import ClientCore
+import MartletClient
 import Primitives
 import WireFormat
 
@@ -30,8 +31,9 @@ struct Uplink: ~Copyable {
             .allocate(byteCount: byteCount, alignment: 16)
         }
         let token = Array(settings.token.utf8)
-        identity = room(token.count)
-        identity.copyBytes(from: token)
+        let servers = ServerAddress.names(settings.servers)
+        identity = room(token.count + servers.count)
+        identity.copyBytes(from: token + servers)
         receive = room(Self.receiveByteCount)
         outbox = room(Self.outboxByteCount)
         willUser = Array((settings.willUser ?? "").utf8)
@@ -42,7 +44,10 @@ struct Uplink: ~Copyable {
         // Its session ends with the connection: it has no messages of its own.
         connect.sessionExpirySeconds = 0
         machine = ClientMachine(
-            identity: ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(identity)),
+            identity: ClientIdentity(
+                connect: connect,
+                servers: ByteRange(offset: token.count, count: servers.count),
+                bytes: UnsafeRawBufferPointer(identity)),
             memory: ClientMemory(receive: receive, outbox: outbox),
             record: ClientRecord(outboxEpoch: outboxEpoch),
             options: ClientOptions(jitterSeed: jitterSeed))

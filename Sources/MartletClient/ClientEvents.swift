@@ -29,6 +29,8 @@ public struct ConnectionTerms: Hashable, Sendable {
     public var payloadMaximum: UInt32
     /// Conversations with unread messages, at most 50; nil for a device that does not pull.
     public var unreadCount: Int?
+    /// The address at which the client is connected: one of ``ClientSettings/servers``.
+    public var server: ServerAddress
 }
 
 /// The end of a connection, or of an attempt to connect.
@@ -36,7 +38,8 @@ public struct Disconnection: Hashable, Sendable {
     /// The broker's reason, or the client's: `keepAliveTimeout` for a silent broker; nil if the
     /// connection ended without a reason.
     public var reason: ReasonCode?
-    /// The error of the network or of TLS as text; may be empty.
+    /// The error of the network or of TLS as text; may be empty. If several addresses have failed,
+    /// the errors of all.
     public var detail: String
     /// Milliseconds until the next attempt.
     public var retryMilliseconds: UInt64

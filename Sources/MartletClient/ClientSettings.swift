@@ -2,6 +2,7 @@
 
 import ClientCore
 import NetTransport
+import Primitives
 import WireFormat
 
 /// The credential of a client.
@@ -45,8 +46,10 @@ public enum Synchronization: Hashable, Sendable {
 
 /// The settings of a ``Client``.
 public struct ClientSettings: Sendable {
-    /// The broker to connect to.
-    public var server: ServerAddress
+    /// The addresses of the broker, 1 to ``ServerAddress/listMaximum``, all with the same
+    /// transport: those of all nodes of a cluster. The client tries them in this order, and goes
+    /// where a node sends it if that is one of them.
+    public var servers: [ServerAddress]
     /// The credential to log in with.
     public var credential: Credential
     /// Only for `tls` servers.
@@ -75,8 +78,8 @@ public struct ClientSettings: Sendable {
     public var inbox: InboxRecord?
     /// When a message counts as processed.
     public var acknowledgement = Acknowledgement.whenNextIsTaken
-    /// Consecutive attempts that may fail before ``Client/connect()`` throws; nil for unlimited.
-    /// Once connected, a client reconnects without a limit.
+    /// Consecutive attempts that may fail before ``Client/connect()`` throws; nil for unlimited. An
+    /// attempt tries each of the servers. Once connected, a client reconnects without a limit.
     public var firstAttemptsMaximum: Int?
     /// The largest packet that the client accepts, at least 128 bytes. The broker removes a larger
     /// message from the inbox and counts it. The default is the broker's own default.
@@ -88,12 +91,18 @@ public struct ClientSettings: Sendable {
 
     /// Settings with every default. ``Client/init(_:)`` checks them.
     public init(server: ServerAddress, credential: Credential) {
-        self.server = server
+        self.init(servers: [server], credential: credential)
+    }
+
+    /// Settings with every default, for a cluster. ``Client/init(_:)`` checks them.
+    public init(servers: [ServerAddress], credential: Credential) {
+        self.servers = servers
         self.credential = credential
     }
 
     /// The error of invalid settings, for the caller.
     func check() throws(MartletError) {
+        try ServerAddress.check(servers)
         var device = device
         guard device.withUTF8({ TextRules.isDevice(UnsafeRawBufferPointer($0).bytes) }) else {
             throw .invalid(
@@ -137,7 +146,7 @@ public struct ClientSettings: Sendable {
 
     /// The TLS settings; nil for a plain connection.
     func tlsContext() throws(MartletError) -> ClientTLSContext? {
-        guard server.transport == .tls else { return nil }
+        guard servers[0].transport == .tls else { return nil }
         do throws(TransportError) {
             switch trust {
             case .system: return try ClientTLSContext(trust: .system)
@@ -149,8 +158,9 @@ public struct ClientSettings: Sendable {
         }
     }
 
-    /// The CONNECT of this client and the bytes that its ranges refer to.
-    func connect() -> (packet: MRT.Connect, bytes: [UInt8]) {
+    /// The CONNECT of this client, the names of its servers, and the bytes that their ranges refer
+    /// to.
+    func connect() -> (packet: MRT.Connect, servers: ByteRange, bytes: [UInt8]) {
         var bytes = ByteBuilder()
         var packet = MRT.Connect()
         packet.isCleanStart = startsClean
@@ -168,6 +178,7 @@ public struct ClientSettings: Sendable {
                 app: bytes.append(app), key: bytes.append(key), user: bytes.append(user))
         case .none: packet.credential = .none
         }
-        return (packet, bytes.bytes)
+        let servers = bytes.append(ServerAddress.names(servers))
+        return (packet, servers, bytes.bytes)
     }
 }

@@ -10,6 +10,9 @@ public struct ServerAddress: Hashable, Sendable, CustomStringConvertible {
         case tls, tcp
     }
 
+    /// The longest HOST:PORT: a name of 255 bytes [RFC 1035, 2.3.4].
+    static let nameByteCountMaximum = 255 + 6
+
     /// The transport.
     public var transport: Transport
     /// A host name, or a numeric address without brackets.
@@ -56,7 +59,8 @@ public struct ServerAddress: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The address as text.
-    public var description: String {
-        "\(transport.rawValue)://\(host.contains(":") ? "[\(host)]" : host):\(port)"
-    }
+    public var description: String { "\(transport.rawValue)://\(authority)" }
+
+    /// HOST:PORT, with an IPv6 address in brackets.
+    var authority: String { "\(host.contains(":") ? "[\(host)]" : host):\(port)" }
 }

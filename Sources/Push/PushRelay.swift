@@ -115,7 +115,7 @@ struct PushRelay: ~Copyable {
             dispatcher.connected(as: terms.user)
             dispatcher.log(
                 "connected",
-                "server=\(settings.relay.server) user=\(quoted(terms.user.utf8)) "
+                "server=\(terms.server) user=\(quoted(terms.user.utf8)) "
                     + "session=\(terms.isNewInbox ? "new" : "present")")
         case .disconnected(let end):
             let reason = end.reason.map { " reason=\($0.name)" } ?? ""

@@ -121,7 +121,7 @@ package struct EventDispatcher {
             !terms.isSessionPresent || (window.position != nil && terms.isNewInbox)
         log(
             "connected",
-            "server=\(settings.relay.server) user=\(quoted(user.utf8)) "
+            "server=\(terms.server) user=\(quoted(user.utf8)) "
                 + "session=\(isLost ? "new" : "present")")
         let largest = Int(max(terms.payloadMaximum, terms.messageMaximum))
         let packet = settings.relay.packetByteCountMaximum

@@ -40,7 +40,8 @@ enum GatewayOption: String, OptionRules {
                               the device cannot log in as another one. PLACE is /dev/ttyUSB0,
                               /dev/ttyUSB0@57600 (the default is 115200 baud), or
                               tcp://HOST:PORT, the UART of an emulator or a terminal server
-          --server=ADDRESS    the broker, tls://HOST:PORT or tcp://HOST:PORT  or MARTLET_SERVER
+          --server=ADDRESS    the broker, tls://HOST:PORT or tcp://HOST:PORT  or MARTLET_SERVER;
+                              the nodes of a cluster with commas between them
           --ca=FILE           the trusted authorities (default: the system's)     or MARTLET_CA
           --token=TOKEN       the gateway's own token                          or MARTLET_TOKEN
           --token-file=FILE   a file whose first line is the token; other users must not be able
@@ -103,14 +104,14 @@ enum GatewayProgram {
         _ parsed: ParsedOptions<GatewayOption>
     ) throws(UsageError) -> GatewaySettings {
         let address = try needed(.server, variable: "MARTLET_SERVER", in: parsed)
-        let server: ServerAddress
+        let servers: [ServerAddress]
         do throws(MartletError) {
-            server = try ServerAddress(address)
+            servers = try ServerAddress.list(address)
         } catch {
             throw UsageError("--server: \(error)")
         }
         var tls: ClientTLSContext?
-        if server.transport == .tls {
+        if servers[0].transport == .tls {
             let file = parsed[.ca] ?? variable("MARTLET_CA")
             do throws(TransportError) {
                 tls = try ClientTLSContext(trust: file.map { .authorityFile($0) } ?? .system)
@@ -129,7 +130,7 @@ enum GatewayProgram {
         }
         guard !lines.isEmpty else { throw UsageError("missing --line USER=PLACE") }
         var settings = GatewaySettings(
-            server: server, tls: tls, token: try token(parsed), lines: lines)
+            servers: servers, tls: tls, token: try token(parsed), lines: lines)
         settings.willUser = parsed[.willTo]
         if let text = parsed[.will] { settings.willText = text }
         if let fault = settings.fault { throw UsageError(fault) }

@@ -122,7 +122,8 @@ enum HelpPages {
         """
 
     private static let connection = """
-          --server URL         tls://HOST:PORT or tcp://HOST:PORT             or MARTLET_SERVER
+          --server URL         tls://HOST:PORT or tcp://HOST:PORT; the
+                               nodes of a cluster with commas between them    or MARTLET_SERVER
           --ca FILE            the trusted authorities, as PEM; the
                                system's if absent                             or MARTLET_CA
           --token TOKEN        the user's credential                          or MARTLET_TOKEN

@@ -58,6 +58,29 @@ import WireFormat
         #expect(settings.rules.outwardDeadLetter != nil)
     }
 
+    @Test func `Martlet may have several addresses`() throws {
+        for servers in [
+            #""tcp://b:2,tcp://c:3""#, #"["tcp://b:2", "tcp://c:3"]"#, #"["tcp://b:2,tcp://c:3"]"#,
+        ] {
+            let text =
+                "{ \(Self.mqtt), \(Self.state), \(Self.rule), "
+                + #"martlet: { server: \#(servers), token: "t" } }"#
+            let settings = try BridgeFile.settings(text: Array(text.utf8), path: "f", token: nil)
+            #expect(
+                settings.martlet.servers.map(\.description) == ["tcp://b:2", "tcp://c:3"])
+        }
+        for (servers, complaint) in [
+            ("[]", "is wrong: "), (#"["tcp://b", "tls://c"]"#, "must both have TLS"),
+            (#"["tcp://b", "tcp://b:1883"]"#, "is given twice"), ("[1]", "must be a text"),
+        ] {
+            let text =
+                "{ \(Self.mqtt), \(Self.state), \(Self.rule), "
+                + #"martlet: { server: \#(servers), token: "t" } }"#
+            #expect(complaints(text).contains(complaint), "\(complaints(text))")
+        }
+        #expect(complaints(#"{ mqtt: { server: ["tcp://a"] } }"#).contains("must be a text"))
+    }
+
     /// What a file with these members is refused with, as `line:column: complaint`.
     private static let table: [(members: [String], complaint: String)] = [
         ([martlet, state, rule], "f:1:1: mqtt is needed"),

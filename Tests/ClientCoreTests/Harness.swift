@@ -17,18 +17,18 @@ final class Harness {
     init(
         record: ClientRecord = ClientRecord(outboxEpoch: 0xE),
         receiveByteCount: Int = 1024, outboxByteCount: Int = 1024, transmitByteCount: Int = 512,
-        acknowledgementDelayMilliseconds: UInt64 = 0, seed: UInt64 = 1,
+        acknowledgementDelayMilliseconds: UInt64 = 0, seed: UInt64 = 1, servers: String = "",
         adjust: (inout MRT.Connect) -> Void = { _ in }
     ) {
         func allocate(_ byteCount: Int) -> UnsafeMutableRawBufferPointer {
             .allocate(byteCount: byteCount, alignment: 8)
         }
         memory = [
-            allocate(Self.identityBytes.count), allocate(receiveByteCount),
+            allocate(Self.identityBytes.count + servers.utf8.count), allocate(receiveByteCount),
             allocate(outboxByteCount),
         ]
         transmitBuffer = allocate(transmitByteCount)
-        memory[0].copyBytes(from: Self.identityBytes)
+        memory[0].copyBytes(from: Self.identityBytes + servers.utf8)
         var connect = MRT.Connect()
         connect.keepAliveSeconds = 60
         connect.inboxWindow = 8
@@ -38,7 +38,10 @@ final class Harness {
         var options = ClientOptions(jitterSeed: seed)
         options.acknowledgementDelayMilliseconds = acknowledgementDelayMilliseconds
         machine = ClientMachine(
-            identity: ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(memory[0])),
+            identity: ClientIdentity(
+                connect: connect,
+                servers: ByteRange(offset: Self.identityBytes.count, count: servers.utf8.count),
+                bytes: UnsafeRawBufferPointer(memory[0])),
             memory: ClientMemory(receive: memory[1], outbox: memory[2]), record: record,
             options: options)
     }

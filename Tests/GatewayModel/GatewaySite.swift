@@ -26,14 +26,14 @@ package final class GatewaySite {
     package var checksInvariants = true
     package let identities: [ModelBroker.Identity]
 
-    package init(_ names: [String]) {
+    /// - Parameter ports: those of the broker's addresses.
+    package init(_ names: [String], ports: [UInt16] = [2]) {
         var lines: [LineSettings] = []
         for name in names { lines.append(LineSettings("\(name)=tcp://127.0.0.1:1")!) }
         identities = lines.map { ModelBroker.Identity(user: $0.user, device: $0.device) }
         broker.identities = Set(identities)
-        let server = ServerAddress(transport: .tcp, host: "127.0.0.1", port: 2)
-        let settings = GatewaySettings(
-            server: server, tls: nil, token: "t", lines: lines)
+        let servers = ports.map { ServerAddress(transport: .tcp, host: "127.0.0.1", port: $0) }
+        let settings = GatewaySettings(servers: servers, tls: nil, token: "t", lines: lines)
         machine = GatewayMachine(settings, jitterSeed: 7, outboxEpoch: 9)
         written = Array(repeating: [], count: names.count)
         isLineWanted = Array(repeating: false, count: names.count)

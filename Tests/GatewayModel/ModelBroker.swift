@@ -29,6 +29,8 @@ package struct ModelBroker {
     package var forbidden: Set<Identity> = []
     /// Why the gateway's own login is refused; nil if it is not.
     package var loginRefusal: ReasonCode?
+    /// The text of that refusal.
+    package var loginRefusalText = ""
     /// Whose credential a token is.
     package var tokens: [[UInt8]: String] = [:]
     /// What devices are told of the largest packet that is taken.
@@ -118,7 +120,10 @@ package struct ModelBroker {
         switch MRT.PacketType(rawValue: type) {
         case .connect:
             if let loginRefusal {
-                answers += encode(MRT.ConnectRefused(reason: loginRefusal))
+                let text = Array(loginRefusalText.utf8)
+                answers += encode(
+                    MRT.ConnectRefused(
+                        reason: loginRefusal, text: ByteRange(offset: 0, count: text.count)), text)
                 return
             }
             var accepted = MRT.ConnectAccepted()

@@ -42,6 +42,36 @@ import WireFormat
         #expect(lines("broker_unreachable").count == 4)
     }
 
+    @Test func `names each server and its cause once`() {
+        let site = GatewaySite(["plant7-a"], ports: [2, 3, 4])
+        for _ in 0..<6 {
+            switch site.machine.server.port {
+            case 2: site.failUplink("refused")
+            case 3:
+                site.broker.loginRefusal = .serverBusy
+                site.openUplink()
+            default:
+                // A standby that has not heard of its successor, and names itself.
+                site.broker.loginRefusal = .useAnotherServer
+                site.broker.loginRefusalText = "127.0.0.1:4"
+                site.openUplink()
+                site.broker.loginRefusalText = ""
+            }
+            if !site.isDialWanted { site.pass(milliseconds: 120_000) }
+        }
+        site.broker.loginRefusal = nil
+        #expect(
+            site.log.filter { !$0.contains("line_") } == [
+                "event=broker_unreachable server=tcp://127.0.0.1:2 detail=\"refused\"",
+                "event=broker_refused server=tcp://127.0.0.1:3 reason=server-busy code=137",
+                "event=broker_refused server=tcp://127.0.0.1:4 reason=use-another-server "
+                    + "code=156 named=\"127.0.0.1:4\"",
+            ])
+        let server = site.machine.server
+        site.openUplink()
+        #expect(site.log.last == "event=broker_connected server=\(server)")
+    }
+
     @Test func `has the code of a refused login`() {
         site.loseUplink()
         site.broker.loginRefusal = .serverBusy

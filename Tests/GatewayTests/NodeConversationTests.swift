@@ -318,7 +318,7 @@ import WireFormat
 
     @Test func `two lines are never the same device`() {
         var settings = GatewaySettings(
-            server: ServerAddress(transport: .tcp, host: "127.0.0.1", port: 1), tls: nil,
+            servers: [ServerAddress(transport: .tcp, host: "127.0.0.1", port: 1)], tls: nil,
             token: "t", lines: ["a=/dev/x", "a/b=/dev/y", "b=/dev/z"].map { LineSettings($0)! })
         #expect(settings.fault == nil)
         settings.lines.append(LineSettings("a/b=/dev/w")!)

@@ -24,4 +24,32 @@ import Testing
     func `an invalid address is refused`(text: String) {
         #expect(throws: MartletError.self) { try ServerAddress(text) }
     }
+
+    @Test func `several addresses are separated by commas`() throws {
+        let text = "tls://a.example:8883,tls://b.example:8884,tls://[::1]:8885"
+        let servers = try ServerAddress.list(text)
+        #expect(servers.map(\.description).joined(separator: ",") == text)
+        #expect(
+            String(decoding: ServerAddress.names(servers), as: UTF8.self)
+                == "a.example:8883,b.example:8884,[::1]:8885")
+        #expect(try ServerAddress.list("tcp://a,tcp://b").map(\.port) == [1883, 1883])
+    }
+
+    @Test(arguments: [
+        "", ",", "tls://a,", ",tls://a", "tls://a,,tls://b", "tls://a, tls://b", "tls://a;tls://b",
+        "tls://a,b", "tls://a,tcp://b", "tls://a,tls://a:8883", "tls://a,https://b",
+        (1...9).map { "tls://a:\($0)" }.joined(separator: ","),
+    ])
+    func `other lists are not`(text: String) {
+        #expect(throws: MartletError.self) { try ServerAddress.list(text) }
+    }
+
+    @Test func `a client takes no list that cannot be written`() {
+        for servers in [
+            [], [ServerAddress(host: "", port: 1)], [ServerAddress(host: "a,b", port: 1)],
+        ] {
+            let settings = ClientSettings(servers: servers, credential: .token("t"))
+            #expect(throws: MartletError.self) { try settings.check() }
+        }
+    }
 }

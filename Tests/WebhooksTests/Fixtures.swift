@@ -20,7 +20,7 @@ enum Fixture {
 
     static func settings(_ hooks: [HookSettings]) -> WebhookSettings {
         let relay = RelaySettings(
-            server: ServerAddress(host: "b", port: 1), token: "t", device: "d", stateFile: "s")
+            servers: [ServerAddress(host: "b", port: 1)], token: "t", device: "d", stateFile: "s")
         var settings = WebhookSettings(relay, hooks: hooks)
         settings.relay.retryMilliseconds = 100
         settings.relay.retrySecondsMaximum = 10
@@ -44,7 +44,8 @@ enum Fixture {
             user: "relay", isSessionPresent: isSessionPresent, isNewInbox: isNewInbox,
             sessionEpoch: 1, serverTime: 0, keepAliveSeconds: 60, sessionExpirySeconds: 60,
             inboxWindow: inboxWindow, sendWindow: 64, messageMaximum: 65_536,
-            payloadMaximum: payloadMaximum, unreadCount: nil)
+            payloadMaximum: payloadMaximum, unreadCount: nil,
+            server: ServerAddress(host: "b", port: 1))
     }
 
     static func moment(_ milliseconds: UInt64) -> Moment {

@@ -4,8 +4,9 @@
 import Foundation
 import MartletClient
 
-/// Connects as the environment says: `MARTLET_SERVER` (`tls://localhost:8883` by default),
-/// `MARTLET_CA` (a PEM file; the system's authorities by default), and `MARTLET_TOKEN`.
+/// Connects as the environment says: `MARTLET_SERVER` (`tls://localhost:8883` by default; the nodes
+/// of a cluster with commas between them), `MARTLET_CA` (a PEM file; the system's authorities by
+/// default), and `MARTLET_TOKEN`.
 ///
 /// - Parameter device: distinguishes the devices of one user, 0 to 64 bytes.
 /// - Throws: `MartletError`; `.invalid` if there is no token or the address cannot be read.
@@ -14,8 +15,8 @@ public func connect(device: String) async throws(MartletError) -> Client {
     guard let token = environment["MARTLET_TOKEN"] else {
         throw .invalid("MARTLET_TOKEN is not set")
     }
-    let server = try ServerAddress(environment["MARTLET_SERVER"] ?? "tls://localhost:8883")
-    var settings = ClientSettings(server: server, credential: .token(token))
+    let servers = try ServerAddress.list(environment["MARTLET_SERVER"] ?? "tls://localhost:8883")
+    var settings = ClientSettings(servers: servers, credential: .token(token))
     settings.device = device
     if let authority = environment["MARTLET_CA"] { settings.trust = .authorityFile(authority) }
     settings.firstAttemptsMaximum = 5

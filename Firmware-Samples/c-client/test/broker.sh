@@ -14,6 +14,7 @@ command_of() {
     mkdir -p "$state"
     server=tls://localhost:$tls_port
     [ "$scheme" = tls ] || server=tcp://127.0.0.1:$tcp_port
+    server=${dead:+$dead,}$server
     command=($emulator "$node" --server "$server" --ca "$MARTLET_CA" --token "${!token}"
         --device node --state "$state" "$@")
 }
@@ -68,6 +69,13 @@ run alice alice --to bob --text first --count 20 >"$directory/alice.log"
 run bob bob --listen 20 >"$directory/bob.log"
 expect_texts "$directory/bob.log" first 20
 passed "messages that waited arrive in order, once"
+
+dead=$scheme://127.0.0.1:1 run alice alice --to bob --text beside >"$directory/alice.log"
+grep -q 'retry_ms=0' "$directory/alice.log" || fail "no attempt at the dead server"
+run bob bob --listen 1 >"$directory/bob.log"
+expect_texts "$directory/bob.log" beside 0
+grep -q 'text=beside' "$directory/bob.log" || fail "nothing arrived beside the dead server"
+passed "a server that is not there is passed over"
 
 run alice alice --to bob --text offline --count 5 --offline >/dev/null
 run alice alice >"$directory/alice.log"

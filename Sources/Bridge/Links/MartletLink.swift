@@ -3,6 +3,7 @@
 
 import BrokerTerms
 import ClientCore
+import MartletClient
 import Primitives
 import WireFormat
 
@@ -29,8 +30,9 @@ package final class MartletLink {
         }
         let device = Array(settings.device.utf8)
         let token = Array((settings.token ?? "").utf8)
-        identity = room(device.count + token.count)
-        identity.copyBytes(from: device + token)
+        let servers = ServerAddress.names(settings.servers)
+        identity = room(device.count + token.count + servers.count)
+        identity.copyBytes(from: device + token + servers)
         // Martlet must not shorten its answers because of this client's packet maximum.
         receive = room(packetMaximum)
         // The largest message fits beside another one at any time.
@@ -43,7 +45,10 @@ package final class MartletLink {
             connect.credential = .token(ByteRange(offset: device.count, count: token.count))
         }
         machine = ClientMachine(
-            identity: ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(identity)),
+            identity: ClientIdentity(
+                connect: connect,
+                servers: ByteRange(offset: device.count + token.count, count: servers.count),
+                bytes: UnsafeRawBufferPointer(identity)),
             memory: ClientMemory(receive: receive, outbox: outbox), record: record,
             options: ClientOptions(jitterSeed: jitterSeed))
         transmit = room(max(64 << 10, machine.transmitByteCountMinimum))

@@ -24,7 +24,8 @@ public struct ForeignSettings: Sendable {
 
 /// Address and identity for Martlet.
 public struct MartletSettings: Sendable {
-    public var server: ServerAddress
+    /// Those of all nodes, if it is a cluster.
+    public var servers: [ServerAddress]
     /// Nil without TLS.
     public var tls: ClientTLSContext?
     /// Nil if the client certificate identifies the bridge.

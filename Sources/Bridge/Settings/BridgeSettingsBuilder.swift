@@ -107,7 +107,7 @@ struct BridgeSettingsBuilder {
     }
 
     private mutating func readMartlet(_ node: JSON5Node, _ r: inout SectionReader) {
-        var settings = MartletSettings(server: ServerAddress(host: "", port: 1), tls: nil)
+        var settings = MartletSettings(servers: [], tls: nil)
         settings.token = token
         var files = TrustFiles()
         let known =
@@ -115,7 +115,7 @@ struct BridgeSettingsBuilder {
             + TrustFiles.keys
         for (key, path, node) in r.members(node, "martlet", known: known) {
             switch key {
-            case "server": settings.server = r.server(node, path) ?? settings.server
+            case "server": settings.servers = r.servers(node, path) ?? settings.servers
             case "token": settings.token = r.text(node, path)
             case "tokenFile": settings.token = r.secret(node, path)
             case "device":
@@ -132,7 +132,7 @@ struct BridgeSettingsBuilder {
             default: files.take(key, path: path, node: node, reader: &r)
             }
         }
-        if settings.server.host.isEmpty {
+        if settings.servers.isEmpty {
             r.complain("martlet.server", "is needed: tls://HOST:PORT", at: node.offset)
         }
         if settings.token == nil, files.certificate == nil {
@@ -140,7 +140,9 @@ struct BridgeSettingsBuilder {
                 "martlet.tokenFile", "is needed, or MARTLET_TOKEN, or a client certificate",
                 at: node.offset)
         }
-        settings.tls = files.context(for: settings.server, "martlet", at: node.offset, &r)
+        if let server = settings.servers.first {
+            settings.tls = files.context(for: server, "martlet", at: node.offset, &r)
+        }
         martlet = settings
     }
 

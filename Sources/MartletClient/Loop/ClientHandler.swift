@@ -57,7 +57,7 @@ struct ClientHandler: LoopHandler, ~Copyable {
         let detail = loop.closeDetail(of: connection)
         session.closed(
             cause.explanation(
-                detail: detail, over: session.settings.server.transport,
+                detail: detail, over: session.server.transport,
                 isOpened: session.isOpen, isAnswered: session.isAnswered), in: &loop)
         settle(session, &loop)
     }
@@ -93,7 +93,7 @@ struct ClientHandler: LoopHandler, ~Copyable {
         case .resolved(let server, let result):
             for identifier in resolution.takeWaiting(server) {
                 guard let session = sessions[identifier] else { continue }
-                session.resolved(result, in: &loop)
+                session.resolved(server, result, in: &loop)
                 settle(session, &loop)
             }
             return
@@ -125,7 +125,7 @@ struct ClientHandler: LoopHandler, ~Copyable {
     private mutating func settle(_ session: ClientSession, _ loop: inout EventLoop) {
         if session.wantsResolution {
             session.wantsResolution = false
-            resolution.resolve(session.settings.server, for: session.identifier)
+            resolution.resolve(session.server, for: session.identifier)
         }
         if let connection = session.connection { owners[connection] = session }
         if let former = session.formerConnection {

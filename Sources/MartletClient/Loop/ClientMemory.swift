@@ -18,10 +18,11 @@ final class ClientMemories {
         memory = ClientMemory(
             receive: allocate(settings.packetMaximum), outbox: allocate(settings.outboxByteCount))
         transmit = allocate(ClientBounds.transmitByteCount)
-        let (connect, bytes) = settings.connect()
+        let (connect, servers, bytes) = settings.connect()
         credentials = allocate(bytes.count)
         credentials.copyBytes(from: bytes)
-        identity = ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(credentials))
+        identity = ClientIdentity(
+            connect: connect, servers: servers, bytes: UnsafeRawBufferPointer(credentials))
     }
 
     deinit {

@@ -55,7 +55,7 @@ package final class ClientRehearsal {
     /// Results of calls that have ended, as text.
     private let outcomes = Locked<[String]>([])
 
-    /// - Parameter settings: must have a numeric address and no TLS.
+    /// - Parameter settings: must have numeric addresses and no TLS.
     package init(_ settings: ClientSettings) throws(MartletError) {
         try settings.check()
         session = ClientSession(
@@ -152,6 +152,8 @@ package final class ClientRehearsal {
 
     // MARK: - The network and the time
 
+    /// The server of the present attempt or connection.
+    package var server: ServerAddress { session.server }
     package var isDialing: Bool { transport.connection != nil && !transport.isOpen }
     package var isOpen: Bool { transport.isOpen }
     package var isConnected: Bool { session.machine.isConnected }

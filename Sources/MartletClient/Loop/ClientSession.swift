@@ -34,7 +34,8 @@ final class ClientSession {
     let settings: ClientSettings
     let eventBuffer: EventBuffer
     private let tls: ClientTLSContext?
-    private var ticket: TLSSessionTicket?
+    /// The last session ticket of each server.
+    private var tickets: [TLSSessionTicket?]
     private let memory: ClientMemories
     var machine: ClientMachine
 
@@ -52,6 +53,8 @@ final class ClientSession {
     private var isResolving = false
     /// The last error of the attempt, as text.
     private var detail = ""
+    /// The errors of the servers that were tried before in this round, with their addresses.
+    private var failures: [String] = []
     /// The last granted terms; nil until the first login.
     private var terms: ConnectionTerms?
     private var failedAttempts = 0
@@ -90,6 +93,7 @@ final class ClientSession {
         tls = blueprint.tls
         eventBuffer = blueprint.eventBuffer
         memory = ClientMemories(settings)
+        tickets = Array(repeating: nil, count: settings.servers.count)
         // A client keeps its sends in memory, so each process begins a new numbering.
         var record = ClientRecord(outboxEpoch: .random(in: 1 ... .max))
         record.inbox = settings.inbox.map { MRT.Resume(epoch: $0.epoch, lastNumber: $0.number) }
@@ -100,6 +104,9 @@ final class ClientSession {
     }
 
     var nextDeadline: Instant { machine.nextDeadline }
+
+    /// The server of the present attempt or connection.
+    var server: ServerAddress { settings.servers[machine.server] }
 
     // MARK: - Calls of the application
 
@@ -166,10 +173,11 @@ final class ClientSession {
     // MARK: - The transport
 
     func resolved(
-        _ result: NameLookupResult,
+        _ server: ServerAddress, _ result: NameLookupResult,
         in loop: inout some ClientTransport & ~Copyable
     ) {
-        guard isResolving else { return }
+        // A result for an attempt that was given up.
+        guard isResolving, server == self.server else { return }
         isResolving = false
         switch result {
         case .success(let found): addresses = found[...]
@@ -219,7 +227,7 @@ final class ClientSession {
     }
 
     private func openTransport(_ loop: inout some ClientTransport & ~Copyable) {
-        let server = settings.server
+        let server = server
         if let address = SocketAddress(numericHost: server.host, port: server.port) {
             addresses = [address]
             tryNextAddress(&loop)
@@ -234,7 +242,7 @@ final class ClientSession {
         while let address = addresses.popFirst() {
             do throws(TransportError) {
                 connection = try loop.dial(
-                    address, tls, serverName: settings.server.host, resuming: ticket)
+                    address, tls, serverName: server.host, resuming: tickets[machine.server])
                 return
             } catch {
                 detail = "\(error)"
@@ -359,11 +367,14 @@ final class ClientSession {
             sessionExpirySeconds: accepted.sessionExpirySeconds,
             inboxWindow: accepted.inboxWindow, sendWindow: accepted.sendWindow,
             messageMaximum: accepted.messageMaximum, payloadMaximum: accepted.payloadMaximum,
-            unreadCount: accepted.unreadCount.map { Int($0) })
+            unreadCount: accepted.unreadCount.map { Int($0) }, server: server)
         self.terms = terms
         if connected.isNewInbox { handedOver = 0 }
-        if let connection { ticket = loop.sessionTicket(of: connection) ?? ticket }
+        if let connection, let ticket = loop.sessionTicket(of: connection) {
+            tickets[machine.server] = ticket
+        }
         failedAttempts = 0
+        failures = []
         eventBuffer.put(.connected(terms))
         for completion in connectWaiters.values { completion(.success(terms)) }
         connectWaiters = [:]
@@ -483,29 +494,40 @@ final class ClientSession {
     private func disconnectedReceived(
         _ disconnection: ClientDisconnection, _ loop: inout some ClientTransport & ~Copyable
     ) {
+        let explanation = explanation(disconnection)
         closeTransport(&loop)
         defer { detail = "" }
         if isLeaving {
             end(.closed)
+        } else if disconnection.isWithinRound {
+            failures.append(explanation)
         } else if let retryAt = disconnection.retryAt {
             failedAttempts += 1
+            let failures = (self.failures + [explanation]).joined(separator: "; ")
             eventBuffer.put(
                 .disconnected(
                     Disconnection(
-                        reason: disconnection.reason, detail: detail,
+                        reason: disconnection.reason,
+                        detail: self.failures.isEmpty ? detail : failures,
                         retryMilliseconds: retryAt.milliseconds(since: loop.now))))
+            self.failures = []
             if terms == nil, failedAttempts >= settings.firstAttemptsMaximum ?? .max {
                 machine.leave(now: loop.now)
-                end(.unreachable(explanation(disconnection.reason)))
+                end(.unreachable(failures))
             }
         } else {
             end(.stopped(disconnection.reason ?? .unspecifiedError))
         }
     }
 
-    private func explanation(_ reason: ReasonCode?) -> String {
-        let cause = reason.map(\.explanation) ?? (detail.isEmpty ? "no connection" : detail)
-        return "\(settings.server): \(cause)"
+    /// Why an attempt has failed, with the server.
+    private func explanation(_ disconnection: ClientDisconnection) -> String {
+        let server = settings.servers[disconnection.server]
+        guard let reason = disconnection.reason else {
+            return "\(server): \(detail.isEmpty ? "no connection" : detail)"
+        }
+        let named = reason.redirection(machine.bytes(disconnection.text).bytes)
+        return "\(server): \(reason.explanation)" + (named.map { ", \($0)" } ?? "")
     }
 
     /// Ends all waiting calls; the client does nothing more.

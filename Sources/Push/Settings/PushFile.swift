@@ -43,7 +43,7 @@ public enum PushFile {
     ) -> PushSettings {
         var settings = PushSettings(
             RelaySettings(
-                server: ServerAddress(host: "", port: 1), token: token ?? "", device: "push",
+                servers: [], token: token ?? "", device: "push",
                 stateFile: ""))
         let members = r.members(root, "", known: known)
         var isContentAllowed = false

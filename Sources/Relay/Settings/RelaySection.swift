@@ -102,7 +102,7 @@ package enum RelaySection {
         ]
         for (key, path, node) in r.members(node, "martlet", known: known) {
             switch key {
-            case "server": settings.server = r.server(node, path) ?? settings.server
+            case "server": settings.servers = r.servers(node, path) ?? settings.servers
             case "token": settings.token = r.text(node, path) ?? ""
             case "tokenFile": settings.token = r.secret(node, path) ?? "?"
             case "caFile": settings.authorityFile = r.text(node, path)
@@ -123,13 +123,13 @@ package enum RelaySection {
                     ?? settings.inFlightMaximum
             }
         }
-        if settings.server.host.isEmpty {
+        if settings.servers.isEmpty {
             r.complain("martlet.server", "is needed: tls://HOST:PORT", at: node.offset)
         }
         if settings.token.isEmpty {
             r.complain("martlet.tokenFile", "is needed, or MARTLET_TOKEN", at: node.offset)
         }
-        if settings.server.transport == .tcp, settings.authorityFile != nil {
+        if settings.servers.first?.transport == .tcp, settings.authorityFile != nil {
             r.complain("martlet.caFile", "is for TLS, and the server has none", at: node.offset)
         }
     }

@@ -5,7 +5,7 @@ import MartletClient
 
 /// The settings of one relay, whatever it tells to whom.
 package struct RelaySettings: Sendable {
-    package var server: ServerAddress
+    package var servers: [ServerAddress]
     package var authorityFile: String?
     package var token: String
     package var device: String
@@ -22,8 +22,8 @@ package struct RelaySettings: Sendable {
     /// Seconds between two lines of totals; 0 for only the last.
     package var totalsSeconds = 300
 
-    package init(server: ServerAddress, token: String, device: String, stateFile: String) {
-        self.server = server
+    package init(servers: [ServerAddress], token: String, device: String, stateFile: String) {
+        self.servers = servers
         self.token = token
         self.device = device
         self.stateFile = stateFile
@@ -37,7 +37,7 @@ package struct RelaySettings: Sendable {
 
     /// The settings of the client that receives the events.
     func clientSettings(position: InboxRecord?) -> ClientSettings {
-        var settings = ClientSettings(server: server, credential: .token(token))
+        var settings = ClientSettings(servers: servers, credential: .token(token))
         if let authorityFile { settings.trust = .authorityFile(authorityFile) }
         settings.device = device
         settings.keepAliveSeconds = keepAliveSeconds

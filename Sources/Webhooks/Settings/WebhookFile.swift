@@ -39,7 +39,7 @@ private struct WebhookFileReader {
     func read(_ root: JSON5Node, _ r: inout SectionReader) -> WebhookSettings? {
         var settings = WebhookSettings(
             RelaySettings(
-                server: ServerAddress(host: "", port: 1), token: token ?? "", device: "webhooks",
+                servers: [], token: token ?? "", device: "webhooks",
                 stateFile: ""), hooks: [])
         let members = r.members(
             root, "", known: RelaySection.keys + ["deadLettersMaximum", "hooks"])

@@ -14,14 +14,14 @@ protocol ConnectionRules: OptionRules {
 }
 
 extension ParsedOptions where Rules: ConnectionRules {
-    /// The settings from the options and the environment. The command fails after one attempt: a
-    /// person wants to know at once that the broker cannot be reached.
+    /// The settings from the options and the environment. The command fails after one attempt at
+    /// each address: a person wants to know at once that the broker cannot be reached.
     func clientSettings(deviceDefault: String) throws -> ClientSettings {
         let server = try needed(
             .server, variable: "MARTLET_SERVER", meaning: "the broker's address")
         let token = try needed(.token, variable: "MARTLET_TOKEN", meaning: "the user's token")
         var settings = ClientSettings(
-            server: try ServerAddress(server), credential: .token(token))
+            servers: try ServerAddress.list(server), credential: .token(token))
         if let authority = self[.ca] ?? environment("MARTLET_CA") {
             settings.trust = .authorityFile(authority)
         }

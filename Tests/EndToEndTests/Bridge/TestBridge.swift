@@ -15,10 +15,12 @@ final class TestBridge {
     /// - Parameters:
     ///   - port: where the other broker is.
     ///   - martletPort: where Martlet is; nil for its own port.
+    ///   - martlet: the members of `martlet` beside the token; nil for that port with TLS.
     ///   - rules: the members of the file beside the brokers and the state file.
     ///   - foreign: further members of `mqtt`.
     init(
-        _ broker: TestBroker, port: UInt16, martletPort: UInt16? = nil, rules: String,
+        _ broker: TestBroker, port: UInt16, martletPort: UInt16? = nil, martlet: String? = nil,
+        rules: String,
         version: String = "5", server: String? = nil, foreign: String = "", rights: [String]? = nil
     ) async throws {
         files = try TemporaryDirectory("bridge")
@@ -35,8 +37,10 @@ final class TestBridge {
                 \(foreign)
               },
               martlet: {
-                server: "tls://localhost:\(martletPort ?? broker.tlsPort)",
-                caFile: "\(broker.authority)",
+                \(martlet ?? """
+                    server: "tls://localhost:\(martletPort ?? broker.tlsPort)",
+                    caFile: "\(broker.authority)",
+                    """)
                 tokenFile: "\(directory)/token",
               },
               stateFile: "\(directory)/state",

@@ -274,31 +274,3 @@ extension EndToEndTests {
         }
     }
 }
-
-/// Sends the same answer to each client after its first bytes, and reads on.
-private final class AnsweringServer: Sendable {
-    let port: UInt16
-    private let descriptor: Int32
-
-    init(_ answer: [UInt8]) throws {
-        let listener = try LoopbackListener(backlog: 8)
-        let descriptor = listener.descriptor
-        port = listener.port
-        self.descriptor = descriptor
-        let thread = Thread {
-            while true {
-                let peer = accept(descriptor, nil, nil)
-                guard peer >= 0 else { return }
-                var chunk = [UInt8](repeating: 0, count: 4_096)
-                if recv(peer, &chunk, chunk.count, 0) > 0 {
-                    _ = send(peer, answer, answer.count, Int32(MSG_NOSIGNAL))
-                    while recv(peer, &chunk, chunk.count, 0) > 0 {}
-                }
-                close(peer)
-            }
-        }
-        thread.start()
-    }
-
-    deinit { shutdown(descriptor, Int32(SHUT_RDWR)) }
-}

@@ -27,7 +27,7 @@ extension EndToEndTests {
         @Test func `IPv6 works like IPv4`() async throws {
             let broker = try await TestBroker()
             var settings = try broker.settings("alice")
-            settings.server.host = "::1"
+            settings.servers[0].host = "::1"
             let alice = try await connected(Client(settings))
             try await alice.send(OutgoingMessage(to: .user("alice"), text: "to myself"))
             #expect(try await alice.nextMessage().text == "to myself")

@@ -76,8 +76,8 @@ extension EndToEndTests {
                 (0, "127.0.0.1", "192.0.2.1:4711"), (4, "::1", "[2001:db8::5]:4711"),
             ] {
                 var settings = try broker.settings("alice", device: "\(index)")
-                settings.server.host = host
-                settings.server.port = proxy.ports[index]
+                settings.servers[0].host = host
+                settings.servers[0].port = proxy.ports[index]
                 let alice = try await connected(Client(settings))
                 try await alice.send(OutgoingMessage(to: .user("alice"), text: "through"))
                 #expect(try await alice.nextMessage().text == "through")

@@ -120,7 +120,7 @@ private final class Soak {
         _ broker: TestBroker, _ user: String, _ link: FlappingLink?
     ) throws -> ClientSettings {
         var settings = try broker.settings(user)
-        if let link { settings.server = ServerAddress(host: "localhost", port: link.port) }
+        if let link { settings.servers = [ServerAddress(host: "localhost", port: link.port)] }
         return settings
     }
 

@@ -43,7 +43,8 @@ private final class FuzzedClient {
     init() {
         do throws(MartletError) {
             var settings = ClientSettings(
-                server: try ServerAddress("tcp://127.0.0.1:1"), credential: .token("t"))
+                servers: try ServerAddress.list("tcp://127.0.0.1:1,tcp://127.0.0.1:2"),
+                credential: .token("t"))
             settings.inboxWindow = Self.window
             settings.packetMaximum = 4_096
             settings.outboxByteCount = 4_096

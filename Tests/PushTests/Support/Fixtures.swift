@@ -14,7 +14,7 @@ enum Fixture {
     static func settings(_ change: (inout PushSettings) -> Void = { _ in }) -> PushSettings {
         var settings = PushSettings(
             RelaySettings(
-                server: ServerAddress(host: "b", port: 1), token: "t", device: "d",
+                servers: [ServerAddress(host: "b", port: 1)], token: "t", device: "d",
                 stateFile: "s"))
         settings.relay.retryMilliseconds = 100
         settings.relay.retrySecondsMaximum = 10

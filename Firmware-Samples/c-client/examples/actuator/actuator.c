@@ -169,6 +169,7 @@ static void happened(void *context, const mrt_event *event)
 {
     actuator_device *device = context;
     const mrt_delivery *delivery = &event->as.delivery;
+    mrt_server_next(&device->socket, &device->client, event);
     switch (event->kind) {
     case MRT_EVENT_CONNECTED:
         // An answer without a response is repeated.

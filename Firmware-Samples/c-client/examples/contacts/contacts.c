@@ -33,6 +33,7 @@ enum { TYPE_INVITATION = 5, TYPE_READING = 6, TYPE_ORDER = 7 };
 
 typedef struct contact_device {
     mrt_client client;
+    mrt_socket socket;
     const contact *self;
     // The group's id, which the broker created and an invitation contains.
     char group[65];
@@ -144,6 +145,7 @@ static void request_answered(contact_device *device, const mrt_event *event)
 static void happened(void *context, const mrt_event *event)
 {
     contact_device *device = context;
+    mrt_server_next(&device->socket, &device->client, event);
     switch (event->kind) {
     case MRT_EVENT_CONNECTED:
         // An answer may have been lost with the last connection: both requests may be repeated.
@@ -181,7 +183,6 @@ static void ask(contact_device *device)
 int main(int argc, char **argv)
 {
     static contact_device device;
-    static mrt_socket socket;
     static uint8_t receive[1400];
     static uint8_t transmit[256];
     static uint8_t ram[1024];
@@ -199,7 +200,7 @@ int main(int argc, char **argv)
     const mrt_record record = {0, 0};
     const mrt_proof proof = {.authority_file = argv[3]};
     const mrt_config config = {
-        .transport = mrt_server_transport(&socket, argv[2], &proof),
+        .transport = mrt_server_transport(&device.socket, argv[2], &proof),
         .storage = &storage,
         .happened = happened,
         .context = &device,
@@ -237,7 +238,7 @@ int main(int argc, char **argv)
             return 0;
         }
         if (status == MRT_IDLE) {
-            mrt_socket_wait(&socket, 20);
+            mrt_socket_wait(&device.socket, 20);
         }
     }
 }

@@ -49,7 +49,7 @@ typedef struct node_options {
 static void usage(void)
 {
     fputs("node: sends and receives over MRT\n\n"
-          "  --server tls://HOST:PORT or tcp://HOST:PORT\n"
+          "  --server tls://HOST:PORT or tcp://HOST:PORT; several with commas between them\n"
           "  --ca FILE              the authority that signed the broker's certificate\n"
           "  --token TOKEN\n"
           "  --psk-identity NAME    in place of both: a key that the broker has too\n"
@@ -153,6 +153,7 @@ static void arrived(node_state *node, const mrt_event *event)
 static void happened(void *context, const mrt_event *event)
 {
     node_state *node = context;
+    uint32_t retry_ms = mrt_server_next(&node->socket, &node->client, event);
     switch (event->kind) {
     case MRT_EVENT_CONNECTED:
         print_bytes("connected user=", event->as.granted.user);
@@ -163,7 +164,7 @@ static void happened(void *context, const mrt_event *event)
         break;
     case MRT_EVENT_DISCONNECTED:
         printf("disconnected reason=\"%s\" retry_ms=%" PRIu32, mrt_reason_text(event->reason),
-            event->as.ended.retry_ms);
+            retry_ms);
         print_bytes(" text=", event->as.ended.text);
         printf("\n");
         break;

@@ -22,6 +22,8 @@ typedef struct tls_line {
     mbedtls_ssl_context session;
     // What makes the next handshake a short one.
     mbedtls_ssl_session ticket;
+    // The host that gave it, as the socket has it.
+    const char *ticket_host;
     // Bytes that the library has taken but not yet sent: it wants to be asked for exactly these
     // again, while the client may have more by then.
     uint32_t taken;
@@ -71,7 +73,10 @@ static bool begin(void)
         return false;
     }
     mbedtls_ssl_set_bio(&line.session, line.socket, raw_send, raw_receive, NULL);
-    return !line.has_ticket || mbedtls_ssl_set_session(&line.session, &line.ticket) == 0;
+    if (!line.has_ticket || line.ticket_host != line.socket->host) {
+        return true;
+    }
+    return mbedtls_ssl_set_session(&line.session, &line.ticket) == 0;
 }
 
 static void keep_ticket(void)
@@ -79,6 +84,7 @@ static void keep_ticket(void)
     mbedtls_ssl_session_free(&line.ticket);
     mbedtls_ssl_session_init(&line.ticket);
     line.has_ticket = mbedtls_ssl_get_session(&line.session, &line.ticket) == 0;
+    line.ticket_host = line.socket->host;
 }
 
 static int32_t tls_link(void *context, bool wanted)

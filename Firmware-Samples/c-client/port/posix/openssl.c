@@ -17,6 +17,8 @@ typedef struct tls_line {
     SSL_CTX *context;
     SSL *session;
     SSL_SESSION *ticket;
+    // The host that gave the ticket, as the socket has it.
+    const char *ticket_host;
     bool is_up;
 } tls_line;
 
@@ -68,6 +70,7 @@ static int keep_ticket(SSL *session, SSL_SESSION *ticket)
     (void)session;
     SSL_SESSION_free(line.ticket);
     line.ticket = ticket;
+    line.ticket_host = line.socket->host;
     return 1;
 }
 
@@ -86,7 +89,7 @@ static bool begin(void)
             return false;
         }
     }
-    if (line.ticket != NULL) {
+    if (line.ticket != NULL && line.ticket_host == line.socket->host) {
         SSL_set_session(line.session, line.ticket);
     }
     return true;

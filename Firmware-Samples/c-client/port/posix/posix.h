@@ -5,6 +5,7 @@
 #ifndef MRT_POSIX_H
 #define MRT_POSIX_H
 
+#include "mrt/servers.h"
 #include "mrt/storage.h"
 #include "mrt/transport.h"
 
@@ -51,10 +52,15 @@ uint32_t mrt_psk_bytes(const mrt_proof *proof, uint8_t key[MRT_PSK_MAXIMUM]);
 // NULL, with a line on standard error, where the proof cannot be read.
 const mrt_transport *mrt_tls_transport(mrt_socket *socket, const mrt_proof *proof);
 
-// The transport for "tls://HOST:PORT" or "tcp://HOST:PORT"; one per program. NULL, with a line on
-// standard error, where that cannot be.
+// The transport for "tls://HOST:PORT" or "tcp://HOST:PORT", or for several of one kind with commas
+// between them, the nodes of a cluster; one per program. NULL, with a line on standard error, where
+// that cannot be.
 const mrt_transport *mrt_server_transport(
     mrt_socket *socket, const char *server, const mrt_proof *proof);
+
+// Selects the server of the next attempt: call it in the callback, with each event. Returns the
+// milliseconds until then, as mrt_servers_next.
+uint32_t mrt_server_next(mrt_socket *socket, mrt_client *client, const mrt_event *event);
 
 // Milliseconds of the monotonic clock, which wraps.
 uint32_t mrt_clock_ms(void);
