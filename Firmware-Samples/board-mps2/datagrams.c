@@ -1,7 +1,7 @@
 // The network card of QEMU's mps2-an386, a LAN9118 (Microchip DS00002266), and the two protocols
 // that bring a datagram to the node: ARP (RFC 826), which it answers, and UDP over IPv4 (RFC 768,
 // 791).
-// Every other frame is dropped. No checksum is verified: the card verifies the frame's, and a
+// Every other frame is dropped. No checksum is verified: the card verifies that of the frame, and a
 // wake-up datagram is proven (port/wake/wake.h).
 
 #include "datagrams.h"
@@ -41,16 +41,16 @@ enum {
 
 #define NVIC_ENABLE REGISTER(0xE000E100u)
 #define NVIC_DISABLE REGISTER(0xE000E180u)
-#define NVIC_FORGET REGISTER(0xE000E280u)
+#define NVIC_CLEAR_PENDING REGISTER(0xE000E280u)
 #define SYSTICK_CONTROL REGISTER(0xE000E010u)
-#define PENDING REGISTER(0xE000ED04u)
-enum { SYSTICK_ON = 7, SYSTICK_OFF = 0, PENDING_CLEAR_TICK = 1 << 25 };
+#define ICSR REGISTER(0xE000ED04u)
+enum { SYSTICK_ON = 7, SYSTICK_OFF = 0, ICSR_CLEAR_SYSTICK = 1 << 25 };
 
-// A frame of Ethernet without its check.
-enum { FRAME_MAXIMUM = 1514, HARDWARE = 6, ETHERNET_HEADER = 14, ARP_BYTES = 28 };
+// A frame of Ethernet without its check sequence.
+enum { FRAME_MAXIMUM = 1514, MAC_BYTES = 6, ETHERNET_HEADER = 14, ARP_BYTES = 28 };
 static uint8_t frame[FRAME_MAXIMUM];
 
-static const uint8_t own_hardware[HARDWARE] = {0x52, 0x54, 0x00, 0x12, 0x34, 0x56};
+static const uint8_t own_mac[MAC_BYTES] = {0x52, 0x54, 0x00, 0x12, 0x34, 0x56};
 static const uint8_t own_address[4] = {10, 0, 2, 15};
 static uint16_t own_port;
 
@@ -77,7 +77,7 @@ static bool has_frame(void)
     return (RX_INFORMATION >> 16 & 0xFF) != 0;
 }
 
-// Takes the next frame from the card, and gives its bytes. A longer one is cut off.
+// Takes the next frame from the card, and returns its bytes. A longer one is cut off.
 static uint32_t read_frame(void)
 {
     uint32_t count = RX_STATUS >> 16 & 0x3FFF;
@@ -88,7 +88,7 @@ static uint32_t read_frame(void)
         }
     }
     INTERRUPT_STATUS = INTERRUPT_RX_STATUS;
-    // The check is at its end.
+    // The frame ends with its check sequence.
     count = count < 4 ? 0 : count - 4;
     return count < sizeof frame ? count : sizeof frame;
 }
@@ -110,22 +110,22 @@ static uint32_t number_at(uint32_t offset)
     return (uint32_t)frame[offset] << 8 | frame[offset + 1];
 }
 
-// Who has the address is told who asks. The frame becomes its own answer.
+// Answers an ARP request for this node's address; the frame becomes the reply.
 static void answer_arp(void)
 {
-    static const uint8_t question[] = {0, 1, 8, 0, HARDWARE, 4, 0, 1};
+    static const uint8_t request[] = {0, 1, 8, 0, MAC_BYTES, 4, 0, 1};
     uint8_t *arp = frame + ETHERNET_HEADER;
-    if (memcmp(arp, question, sizeof question) != 0
+    if (memcmp(arp, request, sizeof request) != 0
         || memcmp(arp + 24, own_address, sizeof own_address) != 0) {
         return;
     }
     arp[7] = 2;
-    // The target is who asked: its hardware address and its address stand together.
-    memmove(arp + 18, arp + 8, HARDWARE + sizeof own_address);
-    memcpy(arp + 8, own_hardware, HARDWARE);
+    // The sender of the request is the target of the reply: both of its addresses are copied.
+    memmove(arp + 18, arp + 8, MAC_BYTES + sizeof own_address);
+    memcpy(arp + 8, own_mac, MAC_BYTES);
     memcpy(arp + 14, own_address, sizeof own_address);
-    memcpy(frame, arp + 18, HARDWARE);
-    memcpy(frame + HARDWARE, own_hardware, HARDWARE);
+    memcpy(frame, arp + 18, MAC_BYTES);
+    memcpy(frame + MAC_BYTES, own_mac, MAC_BYTES);
     write_frame(ETHERNET_HEADER + ARP_BYTES);
 }
 
@@ -170,11 +170,11 @@ uint32_t board_sleep_until_frame(void)
     uint32_t enabled = NVIC_ENABLE;
     NVIC_DISABLE = enabled;
     SYSTICK_CONTROL = SYSTICK_OFF;
-    PENDING = PENDING_CLEAR_TICK;
+    ICSR = ICSR_CLEAR_SYSTICK;
     NVIC_ENABLE = 1u << CARD_IRQ;
     for (;;) {
         // No handler takes the interrupt. A frame that arrives after this raises it again.
-        NVIC_FORGET = 1u << CARD_IRQ;
+        NVIC_CLEAR_PENDING = 1u << CARD_IRQ;
         if (has_frame()) {
             break;
         }

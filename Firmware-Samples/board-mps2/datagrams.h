@@ -11,7 +11,7 @@ void board_datagrams_start(uint16_t port);
 // The bytes of the next datagram, as far as there is room; 0 if none has arrived. Never blocks.
 uint32_t board_datagram_read(uint8_t *bytes, uint32_t room);
 
-// Stops the tick of the clock and the line, and sleeps until the network card has a frame. Gives
+// Stops the tick of the clock and the line, and sleeps until the network card has a frame. Returns
 // how many times the processor woke.
 uint32_t board_sleep_until_frame(void);
 

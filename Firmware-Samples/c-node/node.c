@@ -7,6 +7,7 @@
 // command again; one after it does not.
 
 #include "board.h"
+#include "command.h"
 
 #include "mrt/requests.h"
 #include "ports.h"
@@ -24,21 +25,6 @@ static mrt_client client;
 static mrt_serial serial;
 static bool wants_will;
 
-// The text of a command is a number, which is added to the sum.
-static void execute(const mrt_event *event)
-{
-    uint32_t number = text_number(event->as.delivery.body);
-    record.executed++;
-    record.sum += number;
-    record.inbox = mrt_current_record(&client);
-    record.inbox.number = event->number;
-    node_record_store(&record);
-    mrt_acknowledge(&client, event->number);
-    text_line text = {{0}, 0};
-    text_put_number(&text, number);
-    text_log("executed ", &text);
-}
-
 static void happened(void *context, const mrt_event *event)
 {
     (void)context;
@@ -49,7 +35,7 @@ static void happened(void *context, const mrt_event *event)
             node_record_store(&record);
         }
     } else if (event->kind == MRT_EVENT_MESSAGE && event->number > 0) {
-        execute(event);
+        node_execute(&client, &record, event);
     } else if (event->kind == MRT_EVENT_ANSWER && event->reason == MRT_SUCCESS) {
         // The one thing that is asked for.
         const text_line nothing = {{0}, 0};

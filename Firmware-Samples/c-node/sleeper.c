@@ -2,10 +2,11 @@
 // A datagram of martlet-gateway push ends its sleep. It connects over its line, carries out the
 // commands that wait for it, each once, reports what it has done, disconnects, and sleeps again.
 //
-// A datagram counts once, also after a power cut: its time is in the record. One that the owner's
-// relay has not sent is refused, and the node sleeps on.
+// A datagram that led to a connection does not count again, also after a power cut: its time is in
+// the record. One that the owner's relay has not sent is refused, and the node sleeps on.
 
 #include "board.h"
+#include "command.h"
 #include "datagrams.h"
 
 #include "mrt/client.h"
@@ -34,21 +35,6 @@ static node_record record;
 // When the last command came, or the login.
 static uint32_t last_event;
 
-// The text of a command is a number, which is added to the sum.
-static void execute(const mrt_event *event)
-{
-    uint32_t number = text_number(event->as.delivery.body);
-    record.executed++;
-    record.sum += number;
-    record.inbox = mrt_current_record(&client);
-    record.inbox.number = event->number;
-    node_record_store(&record);
-    mrt_acknowledge(&client, event->number);
-    text_line text = {{0}, 0};
-    text_put_number(&text, number);
-    text_log("executed ", &text);
-}
-
 static void happened(void *context, const mrt_event *event)
 {
     (void)context;
@@ -57,7 +43,7 @@ static void happened(void *context, const mrt_event *event)
         record.inbox = mrt_current_record(&client);
         node_record_store(&record);
     } else if (event->kind == MRT_EVENT_MESSAGE && event->number > 0) {
-        execute(event);
+        node_execute(&client, &record, event);
     }
 }
 
@@ -81,25 +67,25 @@ static void poll(void)
     }
 }
 
-// One time with a connection. Gives whether there was one.
+// Fetches what waits. Returns whether the node was connected when nothing was left to do.
 static bool fetch(void)
 {
     uint32_t since = board_milliseconds();
-    uint32_t executed = record.executed;
-    bool has_reported = false;
+    uint32_t reported = record.executed;
     mrt_start(&client);
     while (board_milliseconds() - since < AWAKE_MS) {
         poll();
         if (!mrt_is_connected(&client)) {
             continue;
         }
-        if (!has_reported && executed != record.executed
-            && board_milliseconds() - last_event >= QUIET_MS) {
-            // The result of the report is an event: a command that came meanwhile is not missed.
+        if (board_milliseconds() - last_event < QUIET_MS) {
+            continue;
+        }
+        // The result of a report is an event: a command that came meanwhile is reported too.
+        if (reported != record.executed) {
+            reported = record.executed;
             report();
-            has_reported = true;
-        } else if (mrt_pending_count(&client) == 0
-            && board_milliseconds() - last_event >= QUIET_MS) {
+        } else if (mrt_pending_count(&client) == 0) {
             break;
         }
     }
@@ -116,7 +102,7 @@ static bool fetch(void)
     return was_connected;
 }
 
-// Sleeps until a datagram is proven, and gives its time.
+// Sleeps until a datagram is proven. Returns its time.
 static uint64_t sleep_until_woken(const uint8_t key[MRT_WAKE_KEY])
 {
     const text_line nothing = {{0}, 0};

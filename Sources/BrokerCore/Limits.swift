@@ -504,9 +504,9 @@ public struct CoreLimits: Sendable {
     /// Time that a device has to connect again, after its connection was lost with messages that it
     /// has not acknowledged, before the relay is asked to wake it. Changing networks takes less.
     static let wakeGraceSeconds: UInt64 = 10
-    /// Seconds in which at most one event of a kind is told about a user. A queue stays full for as
-    /// long as its device is away, and a client that drops connections would fill the relay's
-    /// queue.
+    /// Length of the intervals in which a user has at most one event of a kind. A queue stays full
+    /// for as long as its device is away, and a client that drops connections would fill the
+    /// relay's queue.
     static let brokerEventSeconds: UInt64 = 60
     /// Events of the broker that wait for the deadlines of their turn, and events that are told in
     /// an interval: some megabytes of memory. Further ones are lost and counted.

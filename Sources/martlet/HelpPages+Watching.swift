@@ -21,7 +21,7 @@ extension HelpPages {
 
         Shows the latest lines of the broker's log, the oldest first: logins, disconnections,
         refusals, limits, and what operators did. --follow also shows lines of level info that the
-        broker's log.level leaves out. Of one event, 50 lines are kept in a second.
+        broker's log.level leaves out. Of one event, 50 lines are kept per second.
 
           -f, --follow         go on with those that come
           -n, --count N        at most N, up to 1000 (100)
@@ -34,7 +34,7 @@ extension HelpPages {
 
         Prints the latest refused logins, requests and sends, and connections that ended for a
         cause, as the log has them. The broker keeps 1,000 in memory, whatever log.level is, and of
-        one event at most 50 in a second.
+        one event at most 50 per second.
 
           -f, --follow         go on with those that come, until the command is ended
           -n, --count N        how many; 100 if absent, 1000 at most

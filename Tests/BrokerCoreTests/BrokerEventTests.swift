@@ -103,7 +103,7 @@ import Testing
         world.collect()
     }
 
-    @Test func `costs nothing where no app is told`() {
+    @Test func `is told to nobody where no app asks for it`() {
         world.limits.appPolicies = [:]
         world.begin("relay/1", "bob/pc")
         world.lose("bob/pc")

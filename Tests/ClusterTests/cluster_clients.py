@@ -1,7 +1,7 @@
 """Publishers and subscribers of a cluster, with Paho: each goes from address to address until one
-accepts it. Publications are numbered; the end compares what was acknowledged with what arrived. They
-go to topics, with a subscriber of its own and a pair that shares a subscription, to a group, and,
-retained, to a topic of each publisher.
+accepts it. Publications are numbered; the end compares what was acknowledged with what arrived.
+They go to topics, with a subscriber of its own and a pair that shares a subscription, to a group,
+and, retained, to a topic of each publisher.
 
     cluster_clients.py HOST:PORT,HOST:PORT,... GROUP
 

@@ -8,27 +8,24 @@ import BrokerTerms
 import Primitives
 
 extension Broker {
-    /// Tells of a connection that ended without a goodbye, once in an interval for each user.
+    /// Tells of a connection that ended without a DISCONNECT, once in an interval for each user.
     mutating func tellLoss(of session: Index<Session>, _ reason: ReasonCode, at moment: Moment) {
         guard limits.hasBrokerEvents,
             let event = event(
-                .sessionLost, "SESSION_LOST", of: session, at: moment,
-                {
-                    $0.write("reason", number: UInt64(reason.rawValue))
-                }),
-            brokerEvents.takes(.sessionLost, of: sessions[session].user, at: moment.instant)
+                .sessionLost, "SESSION_LOST", of: session, at: moment, isPaced: true,
+                { $0.write("reason", number: UInt64(reason.rawValue)) })
         else { return }
         wait(event, at: moment)
     }
 
     /// Tells of a session whose time is over, in the batch of its end.
     mutating func tellExpiry(of session: Index<Session>, in step: inout Step) {
-        guard limits.hasBrokerEvents,
+        guard limits.hasBrokerEvents else { return }
+        let count = UInt64(sessions[session].inbox.count)
+        guard
             let event = event(
-                .sessionExpired, "SESSION_EXPIRED", of: session, at: step.moment,
-                {
-                    $0.write("messages", number: UInt64(sessions[session].inbox.count))
-                })
+                .sessionExpired, "SESSION_EXPIRED", of: session, at: step.moment, isPaced: false,
+                { $0.write("messages", number: count) })
         else { return }
         tell(event, in: &step)
     }
@@ -39,31 +36,34 @@ extension Broker {
     ) {
         guard limits.hasBrokerEvents,
             let event = event(
-                .queueFull, "QUEUE_FULL", of: user, at: moment,
+                .queueFull, "QUEUE_FULL", of: user, at: moment, isPaced: true,
                 { text in
                     if let device, !device.isEmpty { text.write("device", string: device) }
                     if limit != .none { text.write("limit", word: "\(limit.key)") }
-                }),
-            brokerEvents.takes(.queueFull, of: user, at: moment.instant)
+                })
         else { return }
         wait(event, at: moment)
     }
 
-    private func event(
+    private mutating func event(
         _ kind: BrokerEventKinds, _ name: StaticString, of session: Index<Session>,
-        at moment: Moment, _ write: (inout BrokerEventText) -> Void
+        at moment: Moment, isPaced: Bool, _ write: (inout BrokerEventText) -> Void
     ) -> BrokerEventQueue.Event? {
-        event(kind, name, of: sessions[session].user, at: moment) { text in
-            let device = sessions[session].device
+        let device = sessions[session].device
+        return event(
+            kind, name, of: sessions[session].user, at: moment, isPaced: isPaced
+        ) { text in
             if !device.isEmpty { text.write("device", string: device) }
             write(&text)
         }
     }
 
     /// An event about a user; nil if the app is not told of it.
-    private func event(
+    ///
+    /// - Parameter isPaced: whether a user has one in an interval. The text is not made for others.
+    private mutating func event(
         _ kind: BrokerEventKinds, _ name: StaticString, of user: Index<User>, at moment: Moment,
-        _ write: (inout BrokerEventText) -> Void
+        isPaced: Bool, _ write: (inout BrokerEventText) -> Void
     ) -> BrokerEventQueue.Event? {
         let app = registry.apps[registry.users[user].app].name
         let userName = Array(registry.users[user].name)
@@ -71,10 +71,19 @@ extension Broker {
         guard let policy = limits.policy(ofApp: app).events, policy.kinds.contains(kind),
             userName != policy.relay
         else { return nil }
+        if isPaced {
+            switch brokerEvents.take(kind, of: user, at: moment.instant) {
+            case .due: break
+            case .told: return nil
+            case .noRoom:
+                counters.brokerEventsLost += 1
+                return nil
+            }
+        }
         var text = BrokerEventText(name, ofUser: userName)
         write(&text)
         text.write("time", number: moment.unixMilliseconds)
-        return BrokerEventQueue.Event(app: app, kind: kind, user: userName, text: text.end())
+        return BrokerEventQueue.Event(app: app, user: userName, text: text.end())
     }
 
     private mutating func wait(_ event: BrokerEventQueue.Event, at moment: Moment) {

@@ -33,12 +33,11 @@ public struct BrokerEventPolicy: Hashable, Sendable {
     }
 }
 
-/// Events that happened in the middle of a step, until its deadline, in the same turn, and the
-/// users of whose lost connections and full queues was told in the present interval.
+/// Events that happened in the middle of a step, which are sent with the deadlines of the same
+/// turn; and the users who have had an event of each kind in the present interval.
 struct BrokerEventQueue {
     struct Event {
         let app: [UInt8]
-        let kind: BrokerEventKinds
         /// The user whom it is about.
         let user: [UInt8]
         let text: [UInt8]
@@ -53,14 +52,26 @@ struct BrokerEventQueue {
     private var told: Set<Told> = []
     private var intervalEnd = Instant(milliseconds: 0)
 
-    /// Whether an event of this kind about a user is due: the first one of an interval.
-    mutating func takes(_ kind: BrokerEventKinds, of user: Index<User>, at now: Instant) -> Bool {
+    /// What becomes of an event of which a user has one in an interval.
+    enum Pace {
+        /// It is the first one.
+        case due
+        case told
+        /// Too many users have had one.
+        case noRoom
+    }
+
+    /// Notes that an event of this kind about a user has happened.
+    mutating func take(_ kind: BrokerEventKinds, of user: Index<User>, at now: Instant) -> Pace {
         if now >= intervalEnd {
             told.removeAll(keepingCapacity: true)
             intervalEnd = now.advanced(bySeconds: CoreLimits.brokerEventSeconds)
         }
-        guard told.count < CoreLimits.brokerEventsWaitingMaximum else { return false }
-        return told.insert(Told(kind: kind.rawValue, user: user)).inserted
+        let event = Told(kind: kind.rawValue, user: user)
+        if told.contains(event) { return .told }
+        guard told.count < CoreLimits.brokerEventsWaitingMaximum else { return .noRoom }
+        told.insert(event)
+        return .due
     }
 
     /// Adds an event; false without room.

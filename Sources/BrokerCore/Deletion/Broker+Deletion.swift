@@ -1,8 +1,7 @@
-// Deletes an app with everything that it has, or one user. The caller commits after each piece.
+// Deletes an app with everything that it has, or one user, in the order of `Deletion.Phase`. The
+// caller commits after each piece.
 //
-//     credentials ─► sessions ─► wills ─► groups ─► messages that are kept ─► users ─► the app
-//
-// From the first piece on nobody finds an app by its name: it admits no login, and its sends are
+// From `beginDeletion` on nobody finds an app by its name: it admits no login, and its sends are
 // refused. A user is found until the last piece, which deletes it only if nothing has come
 // meanwhile. A broker that stops between two pieces has an app or a user with less than before; the
 // deletion begins again with what is left.

@@ -177,8 +177,8 @@ struct Session: ~Copyable {
         set { marks.set(.isLossAssumed, to: newValue) }
     }
 
-    /// ``disconnected`` and ``isLossAssumed`` as a row has them. A broker that does not know the bit
-    /// reads a time in the future, and takes its own start for it.
+    /// ``disconnected`` and ``isLossAssumed`` as a row has them. A broker that does not know the
+    /// bit reads a time in the future, and takes its own start for it.
     var disconnectedRow: UInt64 {
         get { disconnected.milliseconds | (isLossAssumed ? Self.assumedBit : 0) }
         set {

@@ -50,8 +50,8 @@ extension WebConnections {
         isForInterface(path: request.head.path.bytes(in: request.bytes).bytes)
     }
 
-    /// The place of the token that decides on a request: in the field of QuickBlox at its paths, and
-    /// otherwise in `Authorization`.
+    /// The place of the token that decides on a request: in the field of QuickBlox at its paths,
+    /// and otherwise in `Authorization`.
     func presentedToken(of request: WebRequest) -> ByteRange? {
         let path = request.head.path.bytes(in: request.bytes).bytes
         let count = SourceRoute.startWithOwnToken.utf8CodeUnitCount

@@ -35,7 +35,11 @@ struct DiuitMessage {
         if !pieces.isEmpty {
             // Other clients may give the attributes any text.
             let value = try? SourceValue(Array(pieces.joined().utf8))
-            meta = if case .object? = value { value! } else { .object([:]) }
+            if case .object(let members)? = value {
+                meta = .object(members)
+            } else {
+                meta = .object([:])
+            }
         } else {
             // Attributes that another client has set.
             meta = .object(rest.mapValues { .text($0) })

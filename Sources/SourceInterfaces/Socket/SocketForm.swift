@@ -62,8 +62,8 @@ public enum SocketForm: Hashable, Sendable {
     }
 
     /// The last message of a connection; nil for none. Clients of Socket.IO do not come back after
-    /// it. Those of a broker that stops (503), and those that were silent (408), such as a telephone
-    /// that slept, shall: their connection ends without it.
+    /// it. Those of a broker that stops (503), and those that were silent (408), such as a
+    /// telephone that slept, shall: their connection ends without it.
     public func farewell(after code: Int) -> [UInt8]? {
         self == .socketIO && code != 503 && code != 408 ? Array("41".utf8) : nil
     }

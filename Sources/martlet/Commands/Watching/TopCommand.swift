@@ -141,7 +141,7 @@ private struct TopPage: Encodable {
         }
         var sections = [
             "martletd \(printable(totals.brokerVersion)), up \(totals.uptimeSeconds) s, "
-                + "\(totals.connectedCount) connected; in a second: \(totals.received) messages "
+                + "\(totals.connectedCount) connected; per second: \(totals.received) messages "
                 + "received, \(totals.sent) sent, \(totals.connects) logins, "
                 + "\(totals.refusedConnects) refused"
         ]
