@@ -95,6 +95,68 @@ import Testing
         #expect(texts == (0..<50).map { .text("text \($0)") } + [.text("to alice")])
     }
 
+    private func conversation(_ number: Int) -> ListConversations.Conversation {
+        ListConversations.Conversation(
+            user: "u\(number)", groupid: nil, lastNumber: 1, readThrough: 0, unreadCount: 1,
+            lastMessage: ListHistory.Message(1, from: "bob", "text \(number)"))
+    }
+
+    @Test func `the first hundred conversations have their newest messages, and others null`()
+        throws
+    {
+        operations.conversations = (0..<150).map(conversation)
+        let chats = items(try answer("chats/list"), "chats")
+        #expect(chats.count == 150 && operations.conversationListCount == 2)
+        for (number, chat) in chats.enumerated() {
+            guard case .object(let members) = chat else { continue }
+            #expect((members["lastMessage"] == .null) == (number >= 100), "\(number)")
+        }
+    }
+
+    @Test func `pages of messages reach the newest thousand`() throws {
+        operations.kept = (1...1_100).reversed().map { ListHistory.Message($0, from: "bob", "x") }
+        let chat: SourceValue = .text(DialogName.between("alice", "bob").identifier)
+        func numbers(_ page: Int, count: Int) throws -> [String] {
+            let list = try answer(
+                "messages/list",
+                ["chatId": chat, "count": .count(count), "page": .count(page)])
+            return items(list, "messages").compactMap { message in
+                guard case .object(let members) = message else { return nil }
+                return members["id"]?.plainText?.split(separator: ".").last.map(String.init)
+            }
+        }
+        #expect(try numbers(0, count: 100).first == "1100")
+        #expect(try numbers(9, count: 100) == (101...200).reversed().map { "\($0)" })
+        #expect(throws: SourceRefusal.self) { try numbers(10, count: 100) }
+        // The last one of pages that do not divide a thousand is shorter.
+        #expect(try numbers(33, count: 30) == (101...110).reversed().map { "\($0)" })
+        #expect(throws: SourceRefusal.self) { try numbers(34, count: 30) }
+        #expect(throws: SourceRefusal.self) { try numbers(0, count: 101) }
+    }
+
+    @Test func `a chat tells its first hundred members`() throws {
+        operations.groupNames = ["g"]
+        operations.members = (0..<150).map { "m\($0)" }
+        guard case .object(let chat)? = items(try answer("chats/list"), "chats").first else {
+            Issue.record("there is no chat")
+            return
+        }
+        #expect(items(chat, "members") == (0..<100).map { .text("m\($0)") })
+    }
+
+    @Test func `a file in base64 is refused where none are kept`() {
+        let chat: SourceValue = .text(DialogName.between("alice", "bob").identifier)
+        let error = #expect(throws: SourceRefusal.self) {
+            try answer(
+                "messages/create",
+                [
+                    "chatId": chat, "data": .text("YQ=="), "mime": .text("image/png"),
+                    "encoding": .text("base64"),
+                ])
+        }
+        #expect(error?.status == 422)
+    }
+
     @Test func `a list of long messages has a bounded number of bytes`() throws {
         let text = String(repeating: "\u{1}", count: 16 << 10)
         operations.kept = (1...100).reversed().map { ListHistory.Message($0, from: "bob", text) }

@@ -20,11 +20,12 @@ import Testing
 
     @Test func `media types and data survive`() throws {
         let long = SourceValue.object(["a": .text(String(repeating: "é", count: 180))])
-        for (mime, encoding, meta) in [
-            ("text/plain", "utf8", SourceValue.object([:])), ("text/csv", "utf8", long),
-            ("image/png", "url", .object(["a": .array([.null, .fraction(1.5)])])),
-            ("audio/ogg", "url", .object(["a": .text("\u{1F426}")])), ("video/mp4", "url", long),
-            ("application/pdf", "url", .object(["name": .text("sampleFile.pdf")])),
+        for (mime, encoding, type, meta) in [
+            ("text/plain", "utf8", 0, SourceValue.object([:])), ("text/csv", "utf8", 0, long),
+            ("image/png", "url", 1, .object(["a": .array([.null, .fraction(1.5)])])),
+            ("audio/ogg", "url", 2, .object(["a": .text("\u{1F426}")])),
+            ("video/mp4", "url", 3, long),
+            ("application/pdf", "url", 4, .object(["name": .text("sampleFile.pdf")])),
         ] {
             let sent: [String: SourceValue] = [
                 "data": .text("x"), "mime": .text(mime), "encoding": .text(encoding),
@@ -32,6 +33,7 @@ import Testing
                 "senderUser": .object(["serial": .text("alice")]),
             ]
             #expect(try passed(sent) == sent)
+            #expect(try DiuitMessage(event(sent)).type == type)
         }
     }
 

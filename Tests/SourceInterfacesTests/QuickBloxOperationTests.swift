@@ -73,6 +73,22 @@ import Testing
         #expect(operations.historyListCount == 22)
     }
 
+    @Test func `conditions look at the newest thousand messages of a dialog`() {
+        operations.kept = (1...1_100).reversed().map { ListHistory.Message($0, from: "bob", "x") }
+        let query = "chat_dialog_id=g&mark_as_read=0"
+        let oldest = answer(.listMessages, query: query + "&sort_asc=date_sent&limit=1").1
+        #expect(oldest.contains(#""_id":"g.101""#), "\(oldest)")
+        let count = answer(.listMessages, query: query + "&sender_id=bob&count=1").1
+        #expect(count == #"{"items":{"count":1000}}"#)
+    }
+
+    @Test func `an answer names the first hundred occupants`() {
+        operations.members = (0..<150).map { "m\($0)" }
+        operations.groupNames = ["g1"]
+        let list = answer(.listDialogs).1
+        #expect(list.contains(#""m99""#) && !list.contains(#""m100""#), "\(list)")
+    }
+
     @Test func `a list of a hundred dialogs reads the store once`() {
         operations.conversations = (1...100).map { number in
             ListConversations.Conversation(

@@ -7,7 +7,7 @@ struct SourceSystemRows {
     /// The first cells of the rows, in any order.
     let subjects: [String]
 
-    static let all = [rest, quickBlox, leanMessage, sdk]
+    static let all = [rest, quickBlox, leanMessage, diuit, sdk]
 
     static let rest = SourceSystemRows(
         section: "Small REST server",
@@ -63,6 +63,33 @@ struct SourceSystemRows {
             "messages go to all devices of a user", "`CONFLICT`, 4111",
             "only an explicit login kicks", "types of messages", "`attributes`",
             "operation messages", "names of events", "`priority`", "`pushData`",
+        ])
+
+    static let diuit = SourceSystemRows(
+        section: "Diuit",
+        subjects: [
+            "headers `x-diuit-application-id`, `x-diuit-app-key`",
+            "identities of the app's own account server", "login in four steps",
+            "`GET /1/auth/nonce`", "header of the JWT: `alg`, `cty`, `kid`",
+            "claims `iss`, `sub`, `iat`, `exp`, `nonce`",
+            "`exp` decides how long the session is valid", "`POST /1/auth/login`", "`deviceId`",
+            "`platform`, `pushToken`", "header `X-Diuit-Session-Token`", "event `authenticate`",
+            "15 s for `authenticate`", "another event before it",
+            "`authenticate` again after a lost connection", "another login of the same device",
+            "`chats/list`", "`chats/create`", "`chats/join`, `chats/leave`", "`chats/meta/update`",
+            "`chats/whiteList/update`, also `chat/whiteList/update`", "`chat/kick`",
+            "event `message`", "text: `text/plain`, `utf8`", "media: `mime` and the address, `url`",
+            "a listener for one chat, or for all", "`messages/create` with text",
+            "`messages/create` with `base64`", "images and files of 5 MB", "`meta` of a message",
+            "`messages/list`", "`messages/markAsRead`", "`reads` of a message",
+            "`user.left`, `user.joined`, `user.kicked`", "`whiteList.updated`, `meta.updated`",
+            "`pushEnabled`", "texts of pushes and `badge`", "user: `id`, `serial`, `meta`",
+            "device: `id`, `serial`, `platform`, `status`, `authToken`, `meta`, `pushToken`",
+            "chat: `id`, `pushEnabled`, `lastMessage`, `members`, `whiteList`, `meta`",
+            "message: `id`, `mime`, `encoding`, `data`, `createdAt`, `senderUser`, `meta`, `reads`",
+            "`addMember`, `removeMember`", "`onFailure(code, JSON)`", "typing indicators",
+            "Socket.IO 5 over Engine.IO 4, WebSocket", "Engine.IO over polling, and older versions",
+            "binary parts of Socket.IO", "the same events as plain JSON",
         ])
 
     static let sdk = SourceSystemRows(

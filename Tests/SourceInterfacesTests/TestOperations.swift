@@ -76,7 +76,8 @@ final class TestOperations: SourceOperations {
     func show(_ request: ShowGroup) throws(SourceRefusal) -> ShowGroup.Reply {
         ShowGroup.Reply(
             groupid: request.groupid, title: "", owner: owner, memberCount: 1,
-            allowed: allowed, meta: meta, members: members)
+            allowed: allowed, meta: meta,
+            members: Array(members.prefix(request.limit ?? members.count)))
     }
     func change(_ request: ChangeMember) throws(SourceRefusal) -> ChangeMember.Reply {
         throw Self.refusal
@@ -88,7 +89,14 @@ final class TestOperations: SourceOperations {
         _ request: ListConversations
     ) throws(SourceRefusal) -> ListConversations.Reply {
         conversationListCount += 1
-        return ListConversations.Reply(conversations: conversations, next: nil)
+        let rest = conversations.dropFirst(Int(request.after ?? 0))
+        var page = Array(rest.prefix(request.limit ?? ListConversations.countMaximum))
+        if request.hasMessages != true {
+            for index in page.indices { page[index].lastMessage = nil }
+        }
+        return ListConversations.Reply(
+            conversations: page,
+            next: page.count < rest.count ? (request.after ?? 0) + UInt64(page.count) : nil)
     }
     func list(
         _ request: ListHistory, seenBy user: String

@@ -104,13 +104,14 @@ struct DiuitInterface {
 
     /// Where a page of a list begins, and how many items it has at most.
     ///
-    /// - Parameter itemsMaximum: of all pages together.
+    /// - Parameter itemsMaximum: of all pages together. The last page may have fewer.
     func page(
         _ event: SocketEvent, countMaximum: Int, countDefault: Int, itemsMaximum: Int
     ) throws(SourceRefusal) -> (start: Int, count: Int) {
         let count = Int(
             try event.number("count", in: 1...Int64(countMaximum)) ?? Int64(countDefault))
-        let page = Int(try event.number("page", in: 0...Int64(itemsMaximum / count)) ?? 0)
-        return (page * count, count)
+        let page = Int(
+            try event.number("page", in: 0...Int64((itemsMaximum - 1) / count)) ?? 0)
+        return (page * count, min(count, itemsMaximum - page * count))
     }
 }

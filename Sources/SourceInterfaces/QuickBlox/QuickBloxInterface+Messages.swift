@@ -171,7 +171,7 @@ extension QuickBloxInterface {
         // History only, unless the client wants it delivered.
         message.isDelivered = try body.plain("send_to_chat") == "1" ? nil : false
         if let date = try body.plain("date_sent") {
-            guard let seconds = UInt64(date), seconds < 1 << 40 else {
+            guard let seconds = UInt64(date), seconds < SourceLimits.unixSecondsMaximum else {
                 throw SourceRefusal(400, field: "date_sent", "must be Unix seconds")
             }
             message.unixMilliseconds = seconds * 1_000

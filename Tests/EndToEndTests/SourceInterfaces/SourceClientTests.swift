@@ -49,6 +49,15 @@ extension EndToEndTests {
                 "POST", "/auth/login", #"{"username": "rosa", "password": "geheim"}"#,
                 port: try await broker.port("http"))
             #expect(again == 200)
+            // Whose token is lost is signed out by an operator.
+            let token = try broker.token("alice")
+            let id = try #require(token.split(separator: "_").dropFirst().first.map(String.init))
+            _ = try AdministrationClient(dataDirectory: broker.directory).send(
+                RevokeTokens(TokenSelection(app: "demo", id: id)))
+            let refused = try await Self.answer(
+                "GET", "/conversations", header: "Authorization: Bearer \(token)",
+                port: try await broker.port("http"))
+            #expect(refused.contains("error"), "\(refused)")
         }
 
         @Test func `a client of QuickBlox has dialogs, messages, filters and read marks`()
@@ -63,7 +72,10 @@ extension EndToEndTests {
                 ["\(try await broker.port("http"))"]
                     + ["298", "299", "carol"].map { try broker.token($0) }
                     + stranger.tokens.map(\.token),
-                partCount: 6)
+                partCount: 7)
+            // The client has renamed it.
+            let groups = try administration.send(ListGroups(app: "demo")).groups
+            #expect(groups.contains { $0.title == "Hawaii relax team" }, "\(groups)")
         }
 
         @Test func `a client of LeanMessage has conversations, receipts, tags and wills`()
@@ -104,6 +116,11 @@ extension EndToEndTests {
                 port: port)
             #expect(list.contains(closed.groupid), "\(list)")
             #expect(!list.contains(open.groupid) && !list.contains("before bob"), "\(list)")
+            // What an operator has made is its owner's.
+            let change = try await Self.answer(
+                "PUT", "/chat/Dialog/\(closed.groupid).json", #"{"name": "bob's"}"#,
+                header: "QB-Token: \(try broker.token("bob"))", port: port)
+            #expect(change.contains("only the owner changes this dialog"), "\(change)")
         }
 
         @Test func `a login ends with its password`() async throws {

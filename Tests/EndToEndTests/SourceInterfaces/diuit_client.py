@@ -52,18 +52,20 @@ def token(user, signing_key=key_file, kid="k1", cty="diuit-auth;v=1", **changes)
         "nonce": changes.pop("nonce", None) or nonce(), **changes}
     claims = {name: value for name, value in claims.items() if value != "absent"}
     header = {"typ": "JWT", "alg": "RS256", "cty": cty, "kid": kid}
+    header = {name: value for name, value in header.items() if value != "absent"}
     return signed(header, claims, signing_key)
 
 
-def login(text, status=200, **more):
+def login(text, status=200, application="demo", **more):
     body = {"authToken": text, "deviceId": "web-1", **more}
     answer = requests.post(
-        base + "auth/login", headers=headers, json=body, timeout=patience)
+        base + "auth/login", headers={**headers, "x-diuit-application-id": application}, json=body,
+        timeout=patience)
     assert answer.status_code == status, (answer.status_code, answer.text)
     return answer.json()
 
 
-# Login.
+# Login. An address has ten refusals in a minute.
 # A new push token replaces that of the same device.
 login(token("alice"), platform="gcm", pushToken="push-0")
 session = login(token("alice"), platform="gcm", pushToken="push-1")
@@ -72,13 +74,15 @@ assert session["userId"] == "alice" and session["deviceId"] == "web-1"
 once = nonce()
 login(token("alice", nonce=once))
 login(token("alice", nonce=once), 403)
-login(token("alice", nonce="123asdf123asdf12321adf"), 403)
 login(token("alice", nonce="absent"), 403)
 login(token("alice", kid="k9"), 403)
 login(token("alice", iss="other"), 403)
 login(token("alice", other_key_file, kid="k2", iss="other"), 403)
 login(token("alice", other_key_file), 403)
-login(token("alice", cty="other"), 403)
+login(token("alice", cty="absent"), 403)
+login(token("alice"), 403, application="other")
+seconds = int(datetime.datetime.now().timestamp())
+login(token("alice", iat=seconds, exp=seconds + 3_600))
 login(token("alice", exp="tomorrow"), 403)
 for body in ({"deviceId": ""}, {"platform": "pager"}, {"platform": "ios_sandbox", "pushToken": "x"},
              {"platform": "gcm", "pushToken": "x" * 2_049}):
@@ -130,7 +134,8 @@ def connected(user, device="web-1"):
     client = Client(login(token(user), deviceId=device))
     device_info = client.connect()
     assert device_info["userId"] == user and device_info["deviceId"] == device, device_info
-    assert set(device_info["device"]) == {"id", "serial", "status", "platform", "meta"}
+    assert device_info["device"] == {
+        "id": device, "serial": device, "status": "online", "platform": None, "meta": {}}
     return client
 
 
@@ -207,7 +212,8 @@ assert set(message) == event_members, message
 assert message["chatId"] == identifier and message["data"] == "hello"
 assert message["mime"] == "text/plain" and message["encoding"] == "utf8"
 assert message["meta"] == {"color": "red", "sizes": [1, 2]}
-assert message["senderUser"] == {"serial": "alice"}
+assert message["senderUser"] == {"serial": "alice"} and isinstance(message["id"], str)
+assert abs(message["createdAt"] / 1_000 - datetime.datetime.now().timestamp()) < 60
 assert alice.event("message")["id"] == message["id"]
 alice.call(
     "messages/create",
@@ -248,7 +254,7 @@ for data, text in (
 assert page[0]["reads"] == []
 newest = page[0]["id"]
 assert bob.call("messages/markAsRead", {"messageId": newest}) == {"messageId": newest}
-assert listed(alice, count=1)[0]["reads"] == ["bob"]
+assert [one["reads"] for one in listed(alice, count=2)] == [["bob"], ["bob"]]
 bob.refused("messages/markAsRead", {"messageId": "x"}, 404, "messageId")
 carol.refused("messages/markAsRead", {"messageId": newest}, 403, "chat")
 last = [one for one in bob.call("chats/list")["chats"] if one["id"] == identifier]

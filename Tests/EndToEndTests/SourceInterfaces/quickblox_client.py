@@ -185,6 +185,36 @@ assert left["occupants_ids"] == [298]
 call("GET", "Message.json", bob, 403, params={"chat_dialog_id": group["_id"]})
 print("delete well", flush=True)
 
+# A public dialog is read and written by members only, and who joins may write.
+call("GET", "Message.json", carol, 403, params={"chat_dialog_id": room["_id"]})
+text = {"chat_dialog_id": room["_id"], "message": "hi"}
+call("POST", "Message.json", carol, 403, json=text)
+call("PUT", "Dialog/%s.json" % room["_id"], carol, json={"push": {"occupants_ids": "carol"}})
+call("POST", "Message.json", carol, 201, json=text)
+call("PUT", "Dialog/%s.json" % room["_id"], carol, json={"pull": {"occupants_ids": ["carol"]}})
+call("POST", "Message.json", carol, 403, json=text)
+# The messages before the newest one become read too.
+pair = "u-" + b"298/carol".hex()
+two = [
+    call("POST", "Message.json", alice, 201, json={"recipient_id": "carol", "message": text})["_id"]
+    for text in ("one", "two")]
+call(
+    "PUT", "Message/%s.json" % two[1], carol, json={"read": "1", "chat_dialog_id": pair})
+assert dialogs(carol, type=3)["items"][0]["unread_messages_count"] == 0
+# Members of a client are text, and their number is bounded.
+body = {"recipient_id": "carol", "message": "x"}
+call(
+    "POST", "Message.json", alice, 413, json={**body, **{"m%d" % n: "v" for n in range(17)}})
+made = call("POST", "Message.json", alice, 201, json={**body, **{"m%d" % n: n for n in range(16)}})
+assert all(made["m%d" % n] == "%d" % n for n in range(16)), made
+# A time of a delivered message counts if it is nearly now.
+now = int(time.time())
+for sent, kept in ((now - 3, now - 3), (now - 60, None)):
+    made = call(
+        "POST", "Message.json", alice, 201, json={**body, "date_sent": sent, "send_to_chat": 1})
+    assert made["date_sent"] == kept if kept else made["date_sent"] >= now, made
+print("rules well", flush=True)
+
 # Tokens, methods, forms of content.
 for token in ("nonsense", ""):
     assert call("GET", "Dialog.json", token, 403)["errors"]

@@ -40,6 +40,7 @@ print("register well", flush=True)
 login = post("/auth/login", {"username": "rosa", "password": "geheim"})
 assert list(login) == ["jwt"] and isinstance(login["jwt"], str)
 rosa = login["jwt"]
+assert rosa.startswith("mt1_")
 named = post("/auth/login", {"username": "demo/rosa", "password": "geheim"})["jwt"]
 assert named != rosa
 assert post("/auth/login", {"username": "rosa"}, status=400)["error"] == "password is missing"
