@@ -42,7 +42,8 @@ class Broker:
             stdout=subprocess.DEVNULL, stderr=open(self.folder + "/log", "w"))
         atexit.register(self.process.kill)
         while not os.path.exists(self.folder + "/dev.env") or subprocess.run(
-                ["curl", "-sf", "-o", "/dev/null", "http://127.0.0.1:%d/healthz" % port]).returncode:
+                ["curl", "-sf", "-o", "/dev/null", "http://127.0.0.1:%d/healthz" % port]
+        ).returncode:
             assert self.process.poll() is None, open(self.folder + "/log").read()
             time.sleep(0.1)
         text = open(self.folder + "/dev.env").read()
@@ -60,8 +61,8 @@ class Broker:
         """Names of users and their tokens."""
         path = self.folder + "/tokens.csv"
         self.run(
-            "token", "mint", "--app", "demo", "--count", str(user_count), "--prefix", "u", "--output",
-            path)
+            "token", "mint", "--app", "demo", "--count", str(user_count), "--prefix", "u",
+            "--output", path)
         return [(row["user"], row["token"]) for row in csv.DictReader(open(path))]
 
     def memory_bytes(self):
@@ -100,7 +101,8 @@ class Socket:
     def send(self, text):
         text = text.encode()
         size = (
-            bytes([0x80 | len(text)]) if len(text) < 126 else b"\xfe" + struct.pack(">H", len(text)))
+            bytes([0x80 | len(text)]) if len(text) < 126
+            else b"\xfe" + struct.pack(">H", len(text)))
         self.socket.sendall(b"\x81" + size + b"\0\0\0\0" + text)
 
     def text(self):

@@ -438,8 +438,8 @@ public enum SettingTable {
             "files.userPercent", at: \.files.userPercent, in: 1...100, unit: "percent",
             reload: .restart,
             "Share of one user in `files.bytesPerApp` and in the 100,000 files of an app, so that "
-                + "nobody fills the directory alone. A file is in the share of the user who sent it "
-                + "last. Above it new ones are refused (507)."),
+                + "nobody fills the directory alone. A file is in the share of the user who sent "
+                + "it last. Above it new ones are refused (507)."),
         .integer(
             "files.ageSeconds", at: \.files.ageSeconds, in: 1...4_294_967_295,
             unit: "seconds", reload: .restart,

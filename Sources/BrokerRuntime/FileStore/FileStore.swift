@@ -6,8 +6,8 @@
 //
 // The name of a file is a digest of its content under the key: a file is there once, and nobody
 // finds one by its content. A file is written under another name, synced and renamed, so that the
-// end of the broker leaves no half of one. The time of a file says when it was sent last, and SENDER
-// is a digest of the user who did. Files from before there were shares have no SENDER.
+// end of the broker leaves no half of one. The time of a file says when it was sent last, and
+// SENDER is a digest of the user who did. Files from before there were shares have no SENDER.
 
 import Credentials
 import Glibc
@@ -112,7 +112,8 @@ final class FileStore: Sendable {
 
     // MARK: - Files
 
-    /// Keeps a file, and returns its name when it is on disk. It is in the share of its last sender.
+    /// Keeps a file, and returns its name when it is on disk. It is in the share of its last
+    /// sender.
     func put(
         _ content: [UInt8], type: StoredFileType, from user: String, app: String,
         unixSeconds now: UInt64
@@ -249,7 +250,8 @@ final class FileStore: Sendable {
         let count = names.count(where: { unlink("\(path)/\($0)") == 0 })
         removed.withLock { $0.count += UInt64(count) }
         if count > 0 { return true }
-        // It is empty; or its files cannot be deleted, and the next start of the broker tries again.
+        // It is empty; or its files cannot be deleted, and the next start of the broker tries
+        // again.
         rmdir(path)
         return removed.withLock { removed in
             removed.folders.removeFirst()

@@ -138,8 +138,8 @@ extension AdministrationService {
         guard !search.losses.isEmpty || fileCount > 0 else { return }
         throw AdministrationRefusal(
             .implementationSpecificError,
-            "\(what) has \(Self.text(search.losses, fileCount: fileCount)); nothing is deleted. With force, all of it is "
-                + "deleted too", cause: .inUse)
+            "\(what) has \(Self.text(search.losses, fileCount: fileCount)); nothing is deleted. "
+                + "With force, all of it is deleted too", cause: .inUse)
     }
 
     private static func text(_ losses: DeletionLosses, fileCount: Int) -> String {
