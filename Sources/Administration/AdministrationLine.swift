@@ -74,6 +74,14 @@ public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
     /// What the reason code leaves open and HTTP has a status for. It is not in the line.
     public var cause: Cause?
 
+    /// The message without the command that it may advise at its end: users have no operator's.
+    public var messageForUsers: String {
+        guard let command = message.firstRange(of: "martlet "),
+            let end = message[..<command.lowerBound].ranges(of: "; ").last
+        else { return message }
+        return String(message[..<end.lowerBound])
+    }
+
     public enum Cause: Hashable, Sendable {
         /// What the request names does not exist.
         case unknown

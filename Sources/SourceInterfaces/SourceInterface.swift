@@ -100,7 +100,7 @@ public struct SourceRefusal: Error, Hashable, Sendable {
     }
 
     public init(_ refusal: AdministrationRefusal) {
-        self.init(refusal.httpStatus, refusal.message)
+        self.init(refusal.httpStatus, refusal.messageForUsers)
     }
 
     static func missing(_ field: String) -> SourceRefusal {

@@ -107,4 +107,18 @@ private func read(_ text: String) throws(AdministrationRefusal) -> Administratio
         #expect(mint.line.count < AdministrationLine.requestByteCountMaximum)
         #expect(reply.count < AdministrationLine.replyByteCountMaximum)
     }
+
+    @Test(arguments: [
+        (
+            "nobody knows vic in demo; make the user known with: martlet user add vic",
+            "nobody knows vic in demo"
+        ),
+        ("no right; see: martlet explain, martlet app key list", "no right"),
+        ("nobody knows ann; or bob; see: martlet user list", "nobody knows ann; or bob"),
+        ("a queue is full", "a queue is full"), ("martlet is full", "martlet is full"),
+    ])
+    func `users get no command of operators`(message: String, ofUsers: String) {
+        let refusal = AdministrationRefusal(reason: 0x90, message: message)
+        #expect(refusal.messageForUsers == ofUsers)
+    }
 }

@@ -14,6 +14,8 @@ public enum LogEventName: String, CaseIterable, Sendable {
     /// A signal that the broker has no use for: `signal`.
     case signalIgnored = "signal_ignored"
     case certificateExpires = "certificate_expires"
+    /// A setting of an app does nothing: `app`, `detail`.
+    case settingWithoutEffect = "setting_without_effect"
     /// Connections ended because their credentials are no longer trusted: `connections`.
     case credentialsWithdrawn = "credentials_withdrawn"
     case clientConnected = "client_connected"

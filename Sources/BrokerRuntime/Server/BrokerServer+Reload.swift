@@ -95,6 +95,7 @@ extension BrokerServer {
             log.write(.warning, .credentialsWithdrawn, fields: ["connections": .number(ended)])
         }
         reportExpiry(at: moment)
+        reportWithoutEffect()
     }
 
     // MARK: - Expiry

@@ -168,6 +168,7 @@ public final class BrokerServer {
         let notifier = ServiceNotifier()
         log.write(
             .info, .brokerStarted, fields: ["version": .text(version), "state": "ready"])
+        reportWithoutEffect()
         notifier.ready()
         reloads.open()
         while true {

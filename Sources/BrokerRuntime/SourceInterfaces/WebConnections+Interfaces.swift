@@ -221,9 +221,15 @@ extension WebConnections {
         let wait = services.requests.count(
             call.holder, perSecond: rates.values.messagesPerSecond, at: loop.now)
         guard wait == nil, services.interfaces.queue.add(call) else {
-            services.interfaces.countRefusal(at: call.request.route.interface)
-            connections[connection]?.awaited?.complete(
-                number, with: wait.map(Self.tooFast) ?? Self.busy)
+            let interface = call.request.route.interface
+            services.interfaces.countRefusal(at: interface)
+            let refusal =
+                wait == nil
+                ? SourceRefusal(503, "too many requests wait")
+                : SourceRefusal(429, "more than limits.messagesPerSecond requests of this user")
+            var response = HTTPResponse(SourceExecutor.answer(refusal, at: interface))
+            response.retryAfterSeconds = max(1, wait ?? 1)
+            connections[connection]?.awaited?.complete(number, with: response)
             sendAnswers(of: connection, in: &loop)
             return
         }

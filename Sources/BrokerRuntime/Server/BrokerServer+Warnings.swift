@@ -1,0 +1,35 @@
+// What an operator has configured and nobody notices that it does nothing: logged at the start, and
+// after a reload. It refuses nothing.
+
+import BrokerCore
+import Configuration
+
+extension BrokerServer {
+    /// Logs relays whose user nobody is, and interfaces that no listener serves.
+    func reportWithoutEffect() {
+        for app in settings.apps {
+            let relays = [("wake", app.wake?.relay), ("events", app.events?.relay)]
+            for case (let key, let relay?) in relays where !isKnown(relay, app: app.app) {
+                reportWithoutEffect(
+                    app, "\(key).relay: no user \(relay) is known yet, so nobody is told")
+            }
+            for interface in app.interfaces {
+                let part: WebParts = interface == .leanmessage ? .json : .api
+                if !settings.listeners.contains(where: { $0.parts.contains(part) }) {
+                    reportWithoutEffect(
+                        app, "interfaces: no listener serves \(interface.rawValue)")
+                }
+            }
+        }
+    }
+
+    private func isKnown(_ user: String, app: String) -> Bool {
+        shared.look { $0.hasUser(Array(user.utf8), app: Array(app.utf8)) }
+    }
+
+    private func reportWithoutEffect(_ app: AppSettings, _ detail: String) {
+        log.write(
+            .warning, .settingWithoutEffect,
+            fields: ["app": .text(app.app), "detail": .text(detail)])
+    }
+}
