@@ -19,6 +19,9 @@ public enum ReplicationLimits {
     /// Reads that find nothing at a position before the node asks for a copy: a server that lags
     /// behind answers so too.
     public static let emptyReadMaximum = 5
+    /// Milliseconds of a time in a record, of either clock: 8,900 years. Sums of two such times and
+    /// of any age of a message stay far from the end of a signed number.
+    public static let momentMillisecondsMaximum: UInt64 = 1 << 48
     /// Tries of one record whose late outcomes are still recognised.
     public static let rememberedTryMaximum = 64
 }

@@ -70,6 +70,26 @@ import Testing
         }
     }
 
+    @Test func `with a time that no clock has is malformed`() throws {
+        let last = ReplicationLimits.momentMillisecondsMaximum
+        for (instant, unix) in [(last + 1, 0), (0, last + 1), (.max, .max)] as [(UInt64, UInt64)] {
+            var record = RecordFixture.record(.heartbeat)
+            record.moment = Moment(
+                instant: Instant(milliseconds: instant), unixMilliseconds: unix)
+            #expect(throws: LogRecordError.malformed) {
+                try LogRecord(decoding: record.encoded, cluster: nil)
+            }
+            var decided = RecordFixture.decided
+            decided.batch.moment = record.moment
+            #expect(throws: LogRecordError.malformed) {
+                try DecidedBatch(decoding: decided.encoded!)
+            }
+        }
+        var record = RecordFixture.record(.heartbeat)
+        record.moment = Moment(instant: Instant(milliseconds: last), unixMilliseconds: last)
+        #expect(try LogRecord(decoding: record.encoded, cluster: nil) == record)
+    }
+
     @Test func `has a bound`() {
         let bytes = [UInt8](repeating: 0, count: ReplicationLimits.recordByteCountMaximum + 1)
         #expect(throws: LogRecordError.damaged) { try LogRecord(decoding: bytes, cluster: nil) }

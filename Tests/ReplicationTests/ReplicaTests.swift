@@ -82,6 +82,26 @@ import Testing
         #expect(scene.takeTold() == ["follow 9", "apply 9"])
     }
 
+    @Test func `asks for a copy if the log tells that the next record is missing`() {
+        var scene = ReplicaScene()
+        for _ in 0..<ReplicationLimits.emptyReadMaximum {
+            #expect(scene.replica.role == .standby)
+            scene.handle(.log(.recordsMissing(before: LogSequence(raw: 9))))
+            scene.answerRead(.nothing)
+            scene.pass(500)
+        }
+        #expect(scene.takeTold().suffix(3) == ["follow 1", "read 1", "copy"])
+        #expect(scene.replica.role == .joining)
+    }
+
+    @Test func `goes on if the record that seemed to be missing is there`() {
+        var scene = ReplicaScene()
+        scene.handle(.log(.recordsMissing(before: LogSequence(raw: 2))))
+        scene.answerRead(
+            .record(ReplicaScene.record(term: 0, number: 0, .takeover(ReplicaScene.other))))
+        #expect(scene.takeTold() == ["follow 1", "read 1", "apply 1", "follow 2"])
+    }
+
     @Test func `without a cluster copies a store first, and never takes over`() {
         var scene = ReplicaScene(position: nil)
         scene.pass(60_000)
@@ -180,6 +200,16 @@ import Testing
             scene.pass(60_000)
             #expect(scene.takeTold() == [])
         }
+    }
+
+    @Test func `is fenced if the log has trimmed what is behind its last record`() {
+        var scene = ReplicaScene.primary()
+        for _ in 0..<ReplicationLimits.emptyReadMaximum {
+            scene.handle(.log(.recordsMissing(before: LogSequence(raw: 40))))
+            scene.answerRead(.nothing)
+            scene.pass(500)
+        }
+        #expect(scene.replica.role == .fenced)
     }
 
     @Test func `holds a lease from the first try of its last committed append`() {

@@ -217,7 +217,8 @@ final class ClusterNode: @unchecked Sendable {
             defer { inbox.trim = nil }
             return inbox.trim
         }
-        if let trim { nodeLog.trim(through: trim) }
+        // A primary that was stopped and continues may have been replaced.
+        if let trim, gate.mayEmit { nodeLog.trim(through: trim) }
     }
 
     func handle(_ event: ReplicaEvent) throws(StoreError) {

@@ -50,9 +50,12 @@ struct GatedLoop: ~Copyable {
 
     /// Waits for a moment until all may leave, for a loop that stops.
     func awaitLast() {
-        guard let gate, let last = waiting.last else { return }
-        _ = gate.waitBriefly(last.mark, milliseconds: ClusterLimits.lastConfirmationMilliseconds)
+        guard let gate, !waiting.isEmpty else { return }
+        _ = gate.waitBriefly(lastMark, milliseconds: ClusterLimits.lastConfirmationMilliseconds)
     }
+
+    /// The mark of the last effects that need a confirmation: later ones have a higher one.
+    var lastMark: UInt64? { waiting.last { $0.mark != nil }?.mark }
 
     private static func byteCount(of entry: Entry) -> Int {
         entry.effects.bytes.count + entry.effects.effects.count * MemoryLayout<Effect>.stride

@@ -134,6 +134,9 @@ extension ClusterNode {
 
     /// What a planted bug makes of an event of the log.
     func tampered(_ event: ReplicatedLogEvent) -> ReplicatedLogEvent {
+        if case .recordsMissing = event, context.has(.unseenGap) {
+            return .followingEnded(.failed(code: 0))
+        }
         guard case .appended(let request, let outcome) = event, let replica else { return event }
         let position = replica.received.sequence.next
         switch outcome {

@@ -97,6 +97,8 @@ public struct Replica: Sendable {
             followed(sequence, record, at: time, commands: &commands)
         case .log(.followingEnded):
             following.retryAt = following.retryAt ?? time.now.advanced(byMilliseconds: pause)
+        case .log(.recordsMissing(let first)):
+            recordsMissing(before: first, at: time, commands: &commands)
         case .decided(let bytes, let hasSends):
             decided(bytes, hasSends: hasSends, at: time, commands: &commands)
         case .confirmationWanted: wantsConfirmation = role == .primary

@@ -50,6 +50,8 @@ import class Threads.WakeSignal
             .deliver(Delivery(connection: connection, number: 0, publication: 0, grade: .transient))
         )
         gated.add(&effects)
+        // A stop waits for the result too.
+        #expect(gated.lastMark == 1)
         // The delivery needs no confirmation, and waits for what was decided before it.
         #expect(take() == 0)
         _ = gate.publish(begun: 2, confirmed: 2, leaseEnd: future)
