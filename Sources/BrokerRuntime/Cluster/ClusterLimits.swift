@@ -31,6 +31,16 @@ enum ClusterLimits {
     static let cutOffMilliseconds: UInt64 = 5_000
     /// Bytes of changes in one batch of the core. Its record has to fit into that of the log.
     static let batchByteCountMaximum = 4 << 20
+    /// Records that a standby applies in one commit: of small ones, so many cost little more than
+    /// one. A commit of larger ones ends behind the record with which they have so many bytes.
+    static let appliedRecordMaximum = 256
+    static let appliedByteCountMaximum = 8 << 20
+    /// Milliseconds until the store gets the position behind records without rows, such as
+    /// heartbeats: a commit for each would sync thousands of times a second.
+    static let positionMilliseconds: UInt64 = 1_000
+    /// Records that the best standby may lack when an operator asks the primary to step down: it
+    /// applies them in less than a second.
+    static let stepDownLagMaximum: UInt64 = 1_000
     /// Concurrent connections of `martlet cluster`.
     static let administratorsMaximum = 16
     /// Bytes of a request's head to a standby.

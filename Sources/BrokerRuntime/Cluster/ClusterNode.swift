@@ -67,6 +67,11 @@ final class ClusterNode: @unchecked Sendable {
     var store: Box<LMDBQueueStore>?
     var serving: Serving?
     var clock: BrokerClock
+    /// Records that the store has not applied, and about the bytes of their batches.
+    var unapplied: [ReplayedRecord] = []
+    var unappliedByteCount = 0
+    /// When the store gets the position behind heartbeats.
+    var positionDue = Instant(milliseconds: 0)
     var batch = StoreBatch()
     var result = StoreResult()
     var beganNanoseconds: UInt64 = 0
@@ -155,7 +160,7 @@ final class ClusterNode: @unchecked Sendable {
 
     private var isStopped: Bool { inbox.withLock { $0.isStopped } }
 
-    private var now: Instant { Instant(milliseconds: ClusterGate.nowMilliseconds) }
+    var now: Instant { Instant(milliseconds: ClusterGate.nowMilliseconds) }
 
     var time: ReplicaTime {
         ReplicaTime(now: now, moment: (serving?.clock ?? clock).moment())
@@ -168,15 +173,19 @@ final class ClusterNode: @unchecked Sendable {
                 takeInbox()
                 // A node that catches up has many.
                 while !isStopped, let event = nodeLog.takeEvent() { try handle(.log(event)) }
+                try applyWaiting()
                 try takeReports()
                 if gate.takeWish() { try handle(.confirmationWanted) }
                 try handle(.timePassed)
                 try decideWaiting()
                 if !replica.isDeciding { try maintain() }
+                try writePosition()
                 endIfCutOff()
                 wait()
             }
             try resign()
+            try applyWaiting()
+            try writePosition(isDue: true)
         } catch {
             log.write(.error, .storeFailed, fields: ["detail": .text("\(error)")])
             fail(.store)
@@ -240,7 +249,7 @@ final class ClusterNode: @unchecked Sendable {
                 try apply(batch, moment, at: position)
             case .commit(let position): try commit(at: position)
             case .refuseSends: try decideAgain()
-            case .lead(let term): lead(term)
+            case .lead(let term): try lead(term)
             case .copyStore: needCopy()
             case .fence(let cause): fence(cause)
             }
@@ -267,7 +276,9 @@ final class ClusterNode: @unchecked Sendable {
     // MARK: Parts
 
     /// The store is closed, and the main thread starts a broker on it, as a restart does.
-    private func lead(_ term: Term) {
+    private func lead(_ term: Term) throws(StoreError) {
+        try applyWaiting()
+        try writePosition(isDue: true)
         store = nil
         log.write(
             .info, .clusterPrimary,

@@ -14,7 +14,8 @@ struct ClusterView: Sendable {
 
     var part = NodeReport.Part.standby
     var term = Term.none
-    /// The last record that the node has accepted, and that through which its store has applied.
+    /// The last record that the node has accepted, and that through which its store has applied the
+    /// log on its disk.
     var received = LogSequence.start
     var applied = LogSequence.start
     /// Other nodes by name.

@@ -70,7 +70,8 @@ extension ClusterNode {
         self.decision = nil
         let isLost = context.misbehaves(.lostLocalCommit, perTenThousand: 500)
         if !isLost { store = decision.store }
-        self.position = position
+        setPosition(position)
+        lastBatch = position.sequence
         cluster.check(self)
         tell(.applied(position.sequence))
         takeBatch()
@@ -101,13 +102,15 @@ extension ClusterNode {
         guard !unapplied.isEmpty else { return }
         applyFirst()
         if !unapplied.isEmpty { enterApplication() }
-        if let position { tell(.applied(position.sequence)) }
+        if let position = passed ?? position { tell(.applied(position.sequence)) }
     }
 
     private func applyFirst() {
         let (position, batch) = unapplied.removeFirst()
-        self.position = position
-        guard var batch, !context.misbehaves(.skippedRecord, perTenThousand: 200) else { return }
+        guard var batch else { return pass(position) }
+        setPosition(position)
+        lastBatch = position.sequence
+        guard !context.misbehaves(.skippedRecord, perTenThousand: 200) else { return }
         if context.has(.acceptedRefusal) { batch.outcome.refusesSends = false }
         if !store.replay(batch) {
             context.oracle.fail(
@@ -117,11 +120,31 @@ extension ClusterNode {
         cluster.check(self)
     }
 
+    /// A record without rows: the disk gets its position with a later commit.
+    private func pass(_ position: ReplicaPosition) {
+        if decision?.position != nil {
+            // The log has the batch before it, which the store has not.
+            decision?.position = position
+        } else if position.sequence.raw % ClusterNode.passedPerWrite == 0 {
+            setPosition(position)
+        } else {
+            passed = position
+        }
+    }
+
+    private func setPosition(_ position: ReplicaPosition) {
+        self.position = position
+        passed = nil
+    }
+
+    private static let passedPerWrite: UInt64 = 8
+
     /// Takes over another node's store.
     func copy(of source: ClusterNode) {
         guard replica?.role == .joining, let copied = source.position else { return }
         store = source.store
-        position = copied
+        setPosition(copied)
+        lastBatch = source.lastBatch
         if context.has(.copyWithoutRows), let received = source.replica?.received {
             position = received
         }

@@ -167,7 +167,7 @@ extension Replica {
             applied = received.sequence
             commands.append(.apply(received, append.moment, nil))
             commands.append(.lead(received.term))
-        case .heartbeat: break
+        case .heartbeat: commands.append(.apply(received, append.moment, nil))
         case .batch: commands.append(.commit(received))
         }
     }
