@@ -334,7 +334,8 @@ public enum SettingTable {
             unit: "bytes",
             reload: .restart,
             "Bytes of a whole packet from a client. At least 66000 more than "
-                + "`payloadMaximum`, which leaves room for the longest topic."),
+                + "`payloadMaximum`, which leaves room for the longest topic; at most 4000000 "
+                + "in a cluster."),
         .integer(
             "limits.outgoingBytes", at: \.limits.outgoingBytes, in: 1_048_576...1_099_511_627_776,
             unit: "bytes", reload: .restart,

@@ -4,7 +4,7 @@
 public enum ReplicationLimits {
     /// Bytes of an encoded record. A batch is bounded by the core's limits; JetStream's servers
     /// accept 64 MiB, if `max_payload` is set to it, and 8 MiB are recommended at most. The owner
-    /// of a node has to decide a larger batch again without its sends.
+    /// of a node decides a larger batch again without its sends, which the record then lacks.
     public static let recordByteCountMaximum = 8 << 20
     /// Bytes of the name of a node: that of other ids.
     public static let nameByteCountMaximum = 64

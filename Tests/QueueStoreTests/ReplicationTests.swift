@@ -125,12 +125,31 @@ import Testing
         primary.abortDecided()
         let refused = try #require(try primary.decide(batch, refusesSends: true, into: &result))
         #expect(result.refusal == .full && refused.outcome.refusesSends)
+        #expect(try refused.overTheLog(at: primary.position!).decided?.batch.hasSends == false)
         let position = primary.position!.following(term: 1)
         _ = try primary.commitDecided(at: position, into: &result)
         try standby.apply([refused.overTheLog(at: position)])
         let rows = try primary.rows()
         #expect(rows["entries"] == [] && rows["records"]?.count == 1)
         #expect(try standby.rows() == rows)
+    }
+
+    @Test func `repeats a refusal of a batch that has sends alone`() throws {
+        let nodes = try Nodes()
+        var primary = try nodes.open(0)
+        var standby = try nodes.open(1)
+        var batch = StoreBatch(at: 5)
+        let text = String(repeating: "x", count: ReplicationLimits.recordByteCountMaximum)
+        batch.send(1, text, to: [7], number: 1)
+        var result = StoreResult()
+        #expect(try primary.decide(batch, into: &result)?.encoded == nil)
+        primary.abortDecided()
+        let refused = try #require(try primary.decide(batch, refusesSends: true, into: &result))
+        let position = primary.position!.following(term: 1)
+        _ = try primary.commitDecided(at: position, into: &result)
+        try standby.apply([refused.overTheLog(at: position)])
+        #expect(try standby.rows() == primary.rows())
+        #expect(standby.nextMessage == primary.nextMessage)
     }
 
     @Test func `replays the record whose commit it did not reach`() throws {

@@ -124,10 +124,28 @@ import Testing
             let isSet = String(reflecting: member.value) != String(reflecting: initial.value)
             #expect(isSet != DecidedBatch.unencodedMembers.contains(name), "\(name)")
         }
-        let outcome = Mirror(reflecting: RecordFixture.decided.outcome).children
+        let outcome = Mirror(reflecting: RecordFixture.refused.outcome).children
         for (member, initial) in zip(outcome, Mirror(reflecting: BatchOutcome()).children) {
             #expect(String(reflecting: member.value) != String(reflecting: initial.value))
         }
+    }
+
+    @Test func `has nothing of refused sends, and the new blocks of stored messages`() throws {
+        let refused = RecordFixture.refused
+        let decoded = try DecidedBatch(decoding: try #require(refused.encoded))
+        #expect(decoded.outcome == refused.outcome)
+        #expect(!decoded.batch.hasSends && decoded.batch.changesStore)
+        #expect(decoded.batch.records.count == refused.batch.records.count - 1)
+        #expect(decoded.batch.blocks == Array(10..<30))
+        #expect(decoded.batch.replacements.map(\.block) == [ByteRange(offset: 0, count: 20)])
+        #expect(decoded.batch.removals == refused.batch.removals)
+        // However long they are.
+        var long = refused
+        long.batch.blocks += [UInt8](repeating: 1, count: ReplicationLimits.recordByteCountMaximum)
+        long.batch.messages[0].block.count += UInt32(ReplicationLimits.recordByteCountMaximum)
+        #expect(long.encoded == refused.encoded)
+        long.outcome.refusesSends = false
+        #expect(long.encoded == nil)
     }
 
     @Test func `is refused or read, and never trapped on, whatever its bytes are`() {

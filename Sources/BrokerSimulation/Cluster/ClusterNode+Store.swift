@@ -27,14 +27,29 @@ extension ClusterNode {
         decision.store.isFull = false
         if context.has(.keptExpired) { outcome.expired = [] }
         if context.has(.unsaidRefusal) { outcome.refusesSends = false }
-        guard let bytes = DecidedBatch(batch, outcome).encoded else {
+        let record = DecidedBatch(batch, outcome)
+        guard let bytes = record.encoded else {
             preconditionFailure(
                 "batch \(batch.sequence) of \(batch.blocks.count) bytes is too long")
         }
+        if outcome.refusesSends { checkRefusal(record) }
         if context.has(.earlyRelease), !refusesSends { process?.finish(decision.result) }
         if context.has(.earlyCommit) { store = decision.store }
         self.decision = decision
         tell(.decided(bytes, hasSends: batch.hasSends && !refusesSends))
+    }
+
+    /// The log gets nothing of sends that are refused: otherwise the record of a batch that is too
+    /// long would be so without its sends too.
+    private func checkRefusal(_ record: DecidedBatch) {
+        var record = record
+        // For a planted bug.
+        if context.has(.encodedRefusal) { record.outcome.refusesSends = false }
+        let decoded = record.encoded.flatMap { try? DecidedBatch(decoding: $0) }
+        guard decoded?.batch.hasSends != false else { return }
+        context.oracle.fail(
+            .allComesToRest,
+            "the refused sends of batch \(record.batch.sequence) are in its record")
     }
 
     func refuseSends() {
