@@ -44,6 +44,17 @@ import Testing
         #expect(scene.takeTold() == [])
     }
 
+    @Test func `says that the log has no room for its takeover`() {
+        var scene = ReplicaScene()
+        scene.pass(2_500)
+        #expect(!scene.replica.isTakeoverRefused)
+        scene.answer(.full)
+        #expect(scene.replica.isTakeoverRefused)
+        scene.pass(500)
+        scene.answer(.committed(LogSequence(raw: 1)))
+        #expect(!scene.replica.isTakeoverRefused && scene.replica.role == .primary)
+    }
+
     @Test func `recognises its takeover by its bytes, wherever it sees it`() {
         var scene = ReplicaScene()
         scene.pass(2_500)

@@ -18,6 +18,12 @@ enum ClusterLimits {
     static let nodesMaximum = 64
     /// Milliseconds between two looks at the size of the log.
     static let logLookMilliseconds: UInt64 = 5_000
+    /// Bytes at the end of the log that are kept for other records than sends, or a quarter of a
+    /// smaller log: two records of the largest size, and heartbeats of two standbys that are away
+    /// for half a day.
+    static let logReserveByteCount: UInt64 = 16 << 20
+    /// Bytes that the log adds to a record, about: a subject, a header and its own fields.
+    static let recordOverheadByteCount = 128
     /// Milliseconds that the clocks of two nodes may differ without a warning. A takeover adds the
     /// difference to the broker's time.
     static let clockDifferenceMilliseconds: UInt64 = 5_000

@@ -23,7 +23,16 @@ extension ClusterNode {
             swap(&taken, &batch)
             guard hasBatch else { return }
             beganNanoseconds = EventLoop.readNanoseconds()
-            try decide(refusesSends: false)
+            try decide(refusesSends: batch.hasSends && refusesForRoom())
+        }
+    }
+
+    /// Whether the log keeps the rest of its room for other records than sends. Counts the refusal.
+    private func refusesForRoom() -> Bool {
+        view.withLock { view in
+            guard view.isLogNearlyFull else { return false }
+            view.logFullCount += 1
+            return true
         }
     }
 

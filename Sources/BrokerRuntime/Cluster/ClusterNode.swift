@@ -226,8 +226,9 @@ final class ClusterNode: @unchecked Sendable {
             defer { inbox.trim = nil }
             return inbox.trim
         }
-        // A primary that was stopped and continues may have been replaced.
-        if let trim, gate.mayEmit { nodeLog.trim(through: trim) }
+        // Not by the lease: a log that is full has no room for one. Who was deposed without knowing
+        // it removes only what two stores have.
+        if let trim, view.withLock({ $0.trims }) { nodeLog.trim(through: trim) }
     }
 
     func handle(_ event: ReplicaEvent) throws(StoreError) {
@@ -241,6 +242,7 @@ final class ClusterNode: @unchecked Sendable {
             let command = commands.removeFirst()
             switch command {
             case .append(let record, let last, let request):
+                noteAppended(record.count)
                 nodeLog.append(record, expecting: last, as: request)
             case .read(let sequence, let request): nodeLog.read(at: sequence, as: request)
             case .follow(let sequence): nodeLog.follow(from: sequence)
@@ -266,11 +268,36 @@ final class ClusterNode: @unchecked Sendable {
             for handle in serving.shared.loopHandles { handle.wake() }
         }
         let (term, received) = (replica.received.term, replica.received.sequence)
-        view.withLock { view in
+        let isRefused = replica.isTakeoverRefused
+        let isNew = view.withLock { view in
+            defer { view.isTakeoverRefused = isRefused }
             view.part = isPrimary ? .primary : .standby
             view.term = term
             view.received = received
+            return isRefused && !view.isTakeoverRefused
         }
+        guard isNew else { return }
+        log.write(
+            .warning, .clusterWarning,
+            fields: [
+                "node": .text(name),
+                "detail": .text(
+                    "the log is full, so that this node cannot take over: it removes records that "
+                        + "two stores have; start the other standby, or give the stream more room "
+                        + "(nats stream edit \(settings.cluster.stream) --max-bytes=...)"),
+            ])
+        watchSignal.notify()
+    }
+
+    /// Counts what the log gets, so that its room is known between two looks at it.
+    private func noteAppended(_ byteCount: Int) {
+        let isNew = view.withLock { view in
+            let before = view.isLogNearlyFull
+            view.appendedByteCount += UInt64(byteCount + ClusterLimits.recordOverheadByteCount)
+            return !before && view.isLogNearlyFull
+        }
+        // The watch looks at once, and trims.
+        if isNew { watchSignal.notify() }
     }
 
     // MARK: Parts
@@ -411,12 +438,13 @@ final class ClusterNode: @unchecked Sendable {
             let view = view.withLock { $0 }
             announce(view.part, through: view.applied)
             let now = ClusterGate.nowMilliseconds
-            if now >= nextLook {
+            if now >= nextLook || view.isLogNearlyFull || view.isTakeoverRefused {
                 nextLook = now + ClusterLimits.logLookMilliseconds
+                let appended = view.appendedByteCount
                 let state = sharedLog.readState()
                 let target = self.view.withLock { view in
-                    view.log = state
-                    return view.part == .primary ? view.trimTarget(at: now) : nil
+                    view.note(state, appended: appended)
+                    return view.trims ? view.trimTarget(at: now) : nil
                 }
                 if let target {
                     inbox.withLock { $0.trim = target }

@@ -78,6 +78,9 @@ public struct Replica: Sendable {
         return false
     }
 
+    /// Whether the node would be the primary if the log had room for its takeover.
+    public var isTakeoverRefused: Bool { pending?.kind == .takeover && pending!.isRefusedAsFull }
+
     /// Whether no append is under way or waits.
     public var isSettled: Bool { pending == nil && waiting == nil }
 

@@ -96,6 +96,52 @@ import class Threads.WakeSignal
     }
 }
 
+@Suite struct `The room of a log` {
+    private func view(_ byteCount: UInt64, of maximum: UInt64) -> ClusterView {
+        var view = ClusterView()
+        view.appendedByteCount = 1_000
+        view.note(
+            LogState(
+                first: LogSequence(raw: 1), last: LogSequence(raw: 9), byteCount: byteCount,
+                byteCountMaximum: maximum), appended: 1_000)
+        return view
+    }
+
+    @Test func `has a reserve for other records than sends`() {
+        let mebi: UInt64 = 1 << 20
+        #expect(!view(48 * mebi, of: 64 * mebi).isLogNearlyFull)
+        #expect(view(48 * mebi + 1, of: 64 * mebi).isLogNearlyFull)
+        // A quarter of a small log.
+        #expect(!view(12 * mebi, of: 16 * mebi).isLogNearlyFull)
+        #expect(view(12 * mebi + 1, of: 16 * mebi).isLogNearlyFull)
+        // A log without a bound, and one that nobody has seen.
+        #expect(!view(1 << 60, of: 0).isLogNearlyFull)
+        #expect(!ClusterView().isLogNearlyFull)
+    }
+
+    @Test func `shrinks with each append until the next look`() {
+        let mebi: UInt64 = 1 << 20
+        var view = view(40 * mebi, of: 64 * mebi)
+        view.appendedByteCount += 8 * mebi
+        #expect(!view.isLogNearlyFull)
+        view.appendedByteCount += 1
+        #expect(view.isLogNearlyFull)
+        // Without an answer the last one counts.
+        view.note(nil, appended: view.appendedByteCount)
+        #expect(view.isLogNearlyFull && view.log == nil)
+    }
+
+    @Test func `is made by the primary, or by a standby that lacks it`() {
+        var view = ClusterView()
+        #expect(!view.trims)
+        view.isTakeoverRefused = true
+        #expect(view.trims)
+        view.isTakeoverRefused = false
+        view.part = .primary
+        #expect(view.trims)
+    }
+}
+
 @Suite struct `A standby's answer` {
     private let known = StandbyAnswer.View(
         address: Array("a:1".utf8), webAddress: Array("https://a:2".utf8))
