@@ -2,11 +2,14 @@
 
 /// Times and sizes of a node of a cluster.
 enum ClusterLimits {
-    /// Bytes of effects of one event loop that wait for the lease or for a confirmation, above
-    /// which the loop reads no more: the log may be unreachable for seconds or for a day.
+    /// Bytes of memory of one event loop's effects that wait for the lease or for a confirmation,
+    /// above which no loop reads any more: the log may be unreachable for seconds or for a day.
     static let gatedByteCountMaximum = 16 << 20
-    /// Effects that are kept for reuse: an append lasts for a few turns.
+    /// Turns whose effects wait in the memory in which they were written, which is kept for reuse:
+    /// an append lasts for a few turns. Those of later turns are copied.
     static let spareEffectsMaximum = 4
+    /// Bytes of the objects around the effects of a turn: an entry and four allocations.
+    static let gatedEntryByteCount = 256
     /// Milliseconds that a stopping event loop waits for the confirmation of its last results. An
     /// append takes a few; whoever gets no result sends again.
     static let lastConfirmationMilliseconds: Int32 = 500
