@@ -67,9 +67,14 @@ final class ClusterGate: Sendable {
 
     /// Waits until what was decided before may leave. Only one thread at a time may call it, and no
     /// event loop. If another node becomes the primary, the process ends meanwhile.
-    func waitForConfirmation() {
+    ///
+    /// - Parameter meanwhile: called several times a second.
+    func waitForConfirmation(meanwhile: () -> Void = {}) {
         let mark = takeMark()
-        while !mayLeave(mark) { _ = confirmSignal.wait() }
+        while !mayLeave(mark) {
+            _ = confirmSignal.wait(milliseconds: ClusterLimits.meanwhileMilliseconds)
+            meanwhile()
+        }
     }
 
     /// The same with a bound, for an event loop that stops. Returns whether it may leave.

@@ -30,6 +30,9 @@ enum ClusterLimits {
     /// Milliseconds that the clocks of two nodes may differ without a warning. A takeover adds the
     /// difference to the broker's time.
     static let clockDifferenceMilliseconds: UInt64 = 5_000
+    /// Milliseconds between two looks of a thread that waits for a commit at the metrics which
+    /// somebody waits for.
+    static let meanwhileMilliseconds: Int32 = 250
     /// Milliseconds between two attempts to open the log, and between two lines about them.
     static let openingMilliseconds: Int32 = 1_000
     static let openingLogMilliseconds: UInt64 = 60_000
