@@ -430,7 +430,7 @@ public enum SettingTable {
             "The directory of files that clients of Diuit send in messages "
                 + "([source-systems.md](source-systems.md#files)), outside the store. Null keeps "
                 + "none. `limits.packetMaximum` bounds a file too: base64 makes it a third "
-                + "longer."),
+                + "longer. Not in a cluster, whose log has no files."),
         .integer(
             "files.bytesPerApp", at: \.files.bytesPerApp,
             in: 0...35_184_372_088_832, unit: "bytes", reload: .restart,

@@ -263,6 +263,14 @@ private func complaints(_ text: String?, set: String...) -> [String] {
             ["default: tls.certificateFile needs tls.keyFile beside it, and the other way round"]
         ),
         (
+            "{listeners: ['tcp://*:1'], files: {directory: '/f', address: 'https://f'}, cluster: "
+                + "{servers: ['nats://n:1'], node: 'a', address: 'a:1'}}", nil,
+            [
+                "m.json5:1:47: files.directory does not go with cluster.servers: a file is on the "
+                    + "disk of one node, and would be lost with it"
+            ]
+        ),
+        (
             "{listeners: ['tcp://*:1'], limits: {packetMaximum: 4000001}, cluster: {servers: "
                 + "['nats://n:1'], node: 'a', address: 'a:1'}}", nil,
             [
