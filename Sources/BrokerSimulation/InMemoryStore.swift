@@ -91,6 +91,7 @@ public struct InMemoryStore: Sendable {
     mutating func decide(_ batch: StoreBatch, into result: inout StoreResult) -> BatchOutcome? {
         carryOut(batch, into: &result)
         guard batch.changesStore || !departed.isEmpty else { return nil }
+        noteTime(batch.moment)
         var outcome = BatchOutcome()
         outcome.refusesSends = result.refusal != nil
         outcome.expired = departed
@@ -107,6 +108,8 @@ public struct InMemoryStore: Sendable {
         isFull = decided.outcome.refusesSends
         carryOut(decided.batch, into: &result)
         isFull = wasFull
+        // The record has a time although nothing may be left of its batch but refused sends.
+        noteTime(decided.batch.moment)
         for name in decided.outcome.expired {
             _ = remove(name.queue) { $0.number == name.number }
         }
@@ -244,12 +247,14 @@ public struct InMemoryStore: Sendable {
         for change in batch.records where result.refusal == nil || change.part != .send {
             apply(change)
         }
-        if batch.changesStore {
-            stamp = StoreStamp(
-                moment: batch.moment, boot: StoreIdentity(high: 0, low: 0),
-                bootMilliseconds: batch.moment.instant.milliseconds)
-        }
+        if batch.changesStore { noteTime(batch.moment) }
         read(batch, into: &result)
+    }
+
+    private mutating func noteTime(_ moment: Moment) {
+        stamp = StoreStamp(
+            moment: moment, boot: StoreIdentity(high: 0, low: 0),
+            bootMilliseconds: moment.instant.milliseconds)
     }
 
     private mutating func acknowledge(

@@ -26,6 +26,10 @@ public struct ClusterSettings: Hashable, Sendable {
     private static let nodeByteCountMaximum = 64
     private static let addressByteCountMaximum = 300
 
+    /// Bytes of a packet on a node. What it changes has to fit into a record of the log (8 MiB)
+    /// beside the other changes of its batch (4 MiB), with some hundred KiB for their rows.
+    static let packetMaximum = 4_000_000
+
     /// Whether the broker is a node of a cluster.
     public var isUsed: Bool { !servers.isEmpty }
 

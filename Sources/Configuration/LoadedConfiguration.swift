@@ -183,6 +183,17 @@ public struct LoadedConfiguration: Sendable {
         }
         checkClientIdentities()
         for fault in settings.cluster.faults { complain(fault.message, key: fault.key) }
+        if settings.cluster.isUsed, settings.files.directory != nil {
+            complain(
+                "does not go with cluster.servers: a file is on the disk of one node, and would be "
+                    + "lost with it", key: "files.directory")
+        }
+        if settings.cluster.isUsed, limits.packetMaximum > ClusterSettings.packetMaximum {
+            complain(
+                "must be at most \(ClusterSettings.packetMaximum) beside cluster.servers, because "
+                    + "a packet has to fit into a record of the cluster's log",
+                key: "limits.packetMaximum")
+        }
         let bare = settings.listeners.first {
             $0.transport == .tls && $0.certificateFile == nil && settings.tls.certificateFile == nil
         }

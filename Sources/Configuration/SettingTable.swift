@@ -334,7 +334,8 @@ public enum SettingTable {
             in: 1_024...PacketSizes.packetMaximum, unit: "bytes",
             reload: .restart,
             "Bytes of a whole packet from a client. At least \(PacketSizes.overhead) more than "
-                + "`payloadMaximum`, which leaves room for the longest topic."),
+                + "`payloadMaximum`, which leaves room for the longest topic; at most 4000000 "
+                + "in a cluster."),
         .integer(
             "limits.outgoingBytes", at: \.limits.outgoingBytes, in: 1_048_576...1_099_511_627_776,
             unit: "bytes", reload: .restart,
@@ -429,7 +430,7 @@ public enum SettingTable {
             "The directory of files that clients of Diuit send in messages "
                 + "([source-systems.md](source-systems.md#files)), outside the store. Null keeps "
                 + "none. `limits.packetMaximum` bounds a file too: base64 makes it a third "
-                + "longer."),
+                + "longer. Not in a cluster, whose log has no files."),
         .integer(
             "files.bytesPerApp", at: \.files.bytesPerApp,
             in: 0...35_184_372_088_832, unit: "bytes", reload: .restart,

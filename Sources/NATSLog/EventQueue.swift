@@ -46,7 +46,7 @@ struct EventQueue {
         head = 0
         events.removeAll { event in
             switch event {
-            case .followed, .followingEnded: true
+            case .followed, .followingEnded, .recordsMissing: true
             case .appended, .read: false
             }
         }

@@ -25,7 +25,8 @@ final class JetStreamFollower {
     deinit { close() }
 
     /// The next event, or nil if there is none within a short time. After
-    /// ``ReplicatedLogEvent/followingEnded(_:)`` the follower is not used again.
+    /// ``ReplicatedLogEvent/followingEnded(_:)`` and ``ReplicatedLogEvent/recordsMissing(before:)``
+    /// the follower is not used again.
     func next() -> ReplicatedLogEvent? {
         guard let subscription else { return begin() }
         var message: nats_message?
@@ -50,14 +51,10 @@ final class JetStreamFollower {
         if sequence < expected { return nil }
         lastMilliseconds = Self.nowMilliseconds
         isOverdue = false
-        // What is missing was trimmed.
-        if sequence > expected { return .followingEnded(.failed(code: Self.gap)) }
+        if sequence > expected { return .recordsMissing(before: sequence) }
         expected = sequence.next
         return .followed(sequence, record: JetStreamConnection.bytes(of: message))
     }
-
-    /// The number of an end because records are missing: JSSequenceNotFoundErrF of the server.
-    static let gap = 10_043
 
     /// Makes the consumer, if the stream has the first record or waits for it.
     private func begin() -> ReplicatedLogEvent? {
@@ -91,7 +88,7 @@ final class JetStreamFollower {
     ) -> ReplicatedLogEvent? {
         if stream.created != created { return .followingEnded(.failed(code: absent)) }
         // An empty stream that was trimmed says that its first record is the next one.
-        if stream.first > expected { return .followingEnded(.failed(code: gap)) }
+        if stream.first > expected { return .recordsMissing(before: stream.first) }
         return nil
     }
 

@@ -228,7 +228,10 @@ public final class JetStreamLog: ReplicatedLog, Sendable {
                 continue
             }
             guard let event = following.next() else { continue }
-            if case .followingEnded = event { follower = nil }
+            switch event {
+            case .followingEnded, .recordsMissing: follower = nil
+            case .followed, .appended, .read: break
+            }
             let isWanted = state.withLock { state in
                 // A later call has replaced this one.
                 if number == state.followNumber { state.events.append(event) }

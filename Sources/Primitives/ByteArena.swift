@@ -19,6 +19,9 @@ public struct ByteArena: ~Copyable {
     @inlinable
     public var count: Int { used }
 
+    /// Bytes of the block.
+    public var heldByteCount: Int { capacity }
+
     /// Everything appended so far. Valid until the next change of the arena.
     @inlinable
     public var bytes: UnsafeRawBufferPointer {

@@ -13,7 +13,17 @@ public struct PlainBuffer<Element: BitwiseCopyable>: ~Copyable {
         storage = .allocate(capacity: self.capacity)
     }
 
+    /// The same elements in no more memory than they need.
+    public init(copying other: borrowing PlainBuffer) {
+        self.init(capacity: other.count)
+        storage.initialize(from: other.storage, count: other.count)
+        used = other.count
+    }
+
     deinit { storage.deallocate() }
+
+    /// Bytes of the block.
+    public var heldByteCount: Int { capacity * MemoryLayout<Element>.stride }
 
     @inlinable
     public var count: Int { used }

@@ -1,10 +1,26 @@
 // The store of a node. A primary's batch is applied in a transaction that stays open until the log
 // has its record; the record says what was decided. A record of another node is applied without a
-// decision. Each commit writes the record's position, so rows and position belong together.
+// decision. Each commit writes the record's position, so rows and position belong together; that of
+// records without rows, such as heartbeats, is written with a later commit.
 
 import BrokerCore
 import Primitives
 import Replication
+
+/// A record of the log as a store applies it.
+public struct ReplayedRecord: Sendable {
+    public var position: ReplicaPosition
+    /// The broker time of its batch; that of the record if it has none.
+    public var moment: Moment
+    /// Nil for a record that changes no rows.
+    public var decided: DecidedBatch?
+
+    public init(_ decided: DecidedBatch?, _ moment: Moment, at position: ReplicaPosition) {
+        self.position = position
+        self.moment = decided?.batch.moment ?? moment
+        self.decided = decided
+    }
+}
 
 /// A batch in an open transaction.
 struct PreparedBatch: ~Copyable {
@@ -28,6 +44,7 @@ extension LMDBQueueStore {
         try transaction.putMeta(.position, position.bytes)
         try transaction.commit()
         self.position = position
+        writtenPosition = position
         hasFailed = false
     }
 
@@ -198,38 +215,72 @@ extension LMDBQueueStore {
 
     // MARK: The standby
 
-    /// Applies a record: its rows become those of its author.
+    /// Applies records in one transaction: their rows become those of their author. Records without
+    /// rows alone are not written to the disk: see ``writePosition()``.
     ///
     /// Every thrown error is fatal. ``StoreError/divergedCopy(sequence:)`` says that this store is
     /// not a copy.
     ///
-    /// - Parameter decided: nil for a record that changes no rows.
-    public mutating func apply(
-        _ decided: DecidedBatch?, _ moment: Moment, at position: ReplicaPosition
-    ) throws(StoreError) {
+    /// - Parameter records: in the order of the log, from the next one on. Those of one call should
+    ///   be few: LMDB keeps the pages that they change in memory.
+    public mutating func apply(_ records: [ReplayedRecord]) throws(StoreError) {
         checkUse()
-        precondition(
-            self.position?.sequence.next == position.sequence,
-            "record \(position.sequence.raw) after \(self.position as Any)")
+        guard let last = records.last else { return }
+        var before = position
+        var need = RoomNeed()
+        for record in records {
+            precondition(
+                before?.sequence.next == record.position.sequence,
+                "record \(record.position.sequence.raw) after \(before as Any)")
+            before = record.position
+            if let batch = record.decided?.batch { need.add(batch, page: pageByteCount) }
+        }
+        guard records.contains(where: { $0.decided != nil }) else {
+            position = last.position
+            passedMoment = last.moment
+            return
+        }
         hasFailed = true
-        removalTally.removeAll()
-        if let batch = decided?.batch { hasDiskSpace = claimRoom(for: batch) }
+        hasDiskSpace = claimRoom(for: need, at: last.moment)
         var transaction = try WriteTransaction(
             environment: environment, tables: tables, scratch: scratch.bytes)
         var message = nextMessage
-        if let decided {
-            message = nextMessage(
-                after: decided.batch, withSends: !decided.outcome.refusesSends)
+        for record in records {
+            guard let decided = record.decided else { continue }
+            removalTally.removeAll()
+            // The primary has examined them in a transaction for each batch.
+            transaction.scanCount = 0
+            message = max(
+                message,
+                nextMessage(after: decided.batch, withSends: !decided.outcome.refusesSends))
             guard try replay(decided, in: &transaction) else {
-                throw .divergedCopy(sequence: position.sequence.raw)
+                throw .divergedCopy(sequence: record.position.sequence.raw)
             }
         }
-        try commit(
-            transaction, moment: decided?.batch.moment ?? moment, nextMessage: message,
-            at: position)
-        for deletion in decided?.outcome.deletions ?? [] {
+        try commit(transaction, moment: last.moment, nextMessage: message, at: last.position)
+        for deletion in records.flatMap({ $0.decided?.outcome.deletions ?? [] }) {
             doomedQueues.removeAll { $0 == deletion.queue }
             if !deletion.isComplete { doomedQueues.append(deletion.queue) }
+        }
+        hasFailed = false
+    }
+
+    /// Writes the position to the disk, if records without rows have moved it. The log may forget
+    /// records only up to a position on a disk, and a restart replays those behind it. No
+    /// transaction may be open. A full disk keeps the older one.
+    ///
+    /// Every thrown error is fatal.
+    public mutating func writePosition() throws(StoreError) {
+        checkUse()
+        guard let moment = passedMoment, let position else { return }
+        precondition(prepared == nil, "the position \(position) beside a decided batch")
+        hasFailed = true
+        do throws(StoreError) {
+            let transaction = try WriteTransaction(
+                environment: environment, tables: tables, scratch: scratch.bytes)
+            try commit(transaction, moment: moment, nextMessage: nextMessage, at: position)
+        } catch {
+            guard error.isFull else { throw error }
         }
         hasFailed = false
     }
@@ -272,6 +323,8 @@ extension LMDBQueueStore {
         try transaction.commit()
         self.nextMessage = nextMessage
         self.position = position
+        writtenPosition = position
+        passedMoment = nil
         usedByteCount = used
     }
 }

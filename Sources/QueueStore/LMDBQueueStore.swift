@@ -30,7 +30,7 @@ public struct LMDBQueueStore: ~Copyable {
     var hasDiskSpace = true
     /// Set by the first error: no commit may follow a failed sync.
     var hasFailed = false
-    private let pageByteCount: Int
+    let pageByteCount: Int
     private let boot: StoreIdentity
 
     /// The identity of this store.
@@ -48,8 +48,12 @@ public struct LMDBQueueStore: ~Copyable {
     /// Bytes of pages in use after the last commit.
     public internal(set) var usedByteCount: UInt64
 
-    /// The position of the last record in this store; nil for a store of no cluster.
+    /// The position of the last record that this store has applied; nil for a store of no cluster.
     public internal(set) var position: ReplicaPosition?
+    /// The position on the disk. Records without rows may lie between the two.
+    public internal(set) var writtenPosition: ReplicaPosition?
+    /// The time of the last record without rows that is not on the disk.
+    var passedMoment: Moment?
     /// Entries that the restoration of a cluster's node could not read. The first record sets them
     /// aside.
     var restoredDamage: [EntryKey] = []
@@ -95,6 +99,7 @@ public struct LMDBQueueStore: ~Copyable {
         upgradedFormat = opening.olderFormat
         openingStamp = opening.stamp?.stamp
         position = opening.position
+        writtenPosition = opening.position
         nextMessage = opening.stamp?.nextMessage ?? 1
         doomedQueues = opening.doomedQueues
         usedByteCount = opening.usedByteCount
@@ -248,13 +253,17 @@ public struct LMDBQueueStore: ~Copyable {
     /// Claims disk space for everything the batch may write, for the reserve, and for the rows of
     /// the next batches; false if the disk does not have the first two.
     mutating func claimRoom(for batch: StoreBatch) -> Bool {
-        // Copy-on-write: every scattered change may need a page of its own, and split it. Long rows
-        // also have contiguous pages of their own.
-        let pagesMaximum = 2 * batch.changeCount + batch.transferPageCount + 64
-        keptPages.note(countMaximum: batch.changeCount + batch.transferPageCount, at: batch.moment)
-        let runByteCount = 2 * batch.blocks.count + batch.longRowByteCount(page: pageByteCount)
-        let needed = runByteCount + pagesMaximum * pageByteCount
-        let growth = max(needed + StoreLimits.reserveByteCount - freeByteCount, runByteCount)
+        var need = RoomNeed()
+        need.add(batch, page: pageByteCount)
+        return claimRoom(for: need, at: batch.moment)
+    }
+
+    /// The same for batches of one transaction.
+    mutating func claimRoom(for need: RoomNeed, at moment: Moment) -> Bool {
+        keptPages.note(countMaximum: need.changeCount, at: moment)
+        let needed = need.runByteCount + need.pagesMaximum * pageByteCount
+        let growth = max(
+            needed + StoreLimits.reserveByteCount - freeByteCount, need.runByteCount)
         let end = min(environment.highWaterByteCount + growth, options.mapByteCount)
         return claim.extend(
             to: end,
@@ -535,6 +544,21 @@ struct KeyScratch: ~Copyable {
 
     deinit {
         bytes.deallocate()
+    }
+}
+
+/// What batches may need of the file.
+struct RoomNeed {
+    private(set) var changeCount = 0
+    private(set) var runByteCount = 0
+    private(set) var pagesMaximum = 64
+
+    /// Copy-on-write: every scattered change may need a page of its own, and split it. Long rows
+    /// also have contiguous pages of their own.
+    mutating func add(_ batch: StoreBatch, page pageByteCount: Int) {
+        changeCount += batch.changeCount + batch.transferPageCount
+        runByteCount += 2 * batch.blocks.count + batch.longRowByteCount(page: pageByteCount)
+        pagesMaximum += 2 * batch.changeCount + batch.transferPageCount
     }
 }
 

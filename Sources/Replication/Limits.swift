@@ -4,7 +4,7 @@
 public enum ReplicationLimits {
     /// Bytes of an encoded record. A batch is bounded by the core's limits; JetStream's servers
     /// accept 64 MiB, if `max_payload` is set to it, and 8 MiB are recommended at most. The owner
-    /// of a node has to decide a larger batch again without its sends.
+    /// of a node decides a larger batch again without its sends, which the record then lacks.
     public static let recordByteCountMaximum = 8 << 20
     /// Bytes of the name of a node: that of other ids.
     public static let nameByteCountMaximum = 64
@@ -19,6 +19,9 @@ public enum ReplicationLimits {
     /// Reads that find nothing at a position before the node asks for a copy: a server that lags
     /// behind answers so too.
     public static let emptyReadMaximum = 5
+    /// Milliseconds of a time in a record, of either clock: 8,900 years. Sums of two such times and
+    /// of any age of a message stay far from the end of a signed number.
+    public static let momentMillisecondsMaximum: UInt64 = 1 << 48
     /// Tries of one record whose late outcomes are still recognised.
     public static let rememberedTryMaximum = 64
 }

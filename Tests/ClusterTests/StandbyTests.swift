@@ -1,5 +1,6 @@
 // What clients and operators see of a standby, and how a node starts.
 
+import Administration
 import Foundation
 import TestSurroundings
 import Testing
@@ -84,6 +85,30 @@ struct StandbyTests {
             // Within the bound, or in order, if its last append had come before.
             let code = try primary.process?.waitForEnd()
             #expect(code == 8 || code == 0, "\(String(describing: code)): \(cluster.logs)")
+        }
+    }
+
+    @Test func `a primary tells its metrics while a change waits for its servers`() async throws {
+        try await onThread {
+            let cluster = try TestCluster()
+            let primary = try cluster.primary(otherThan: nil)
+            for index in 0..<3 { cluster.servers.signal(index, SIGSTOP) }
+            defer { for index in 0..<3 { cluster.servers.signal(index, SIGCONT) } }
+            try cluster.wait("end of the lease") {
+                TestCluster.get(primary.webPort, "/readyz").status == 503 ? () : nil
+            }
+            let data = primary.data
+            Thread {
+                // It ends with the cluster.
+                let client = try? AdministrationClient(dataDirectory: data)
+                _ = try? client?.send(CreateApp(app: "waits"))
+            }.start()
+            // A text lasts for a second.
+            let begin = Date()
+            try cluster.wait("new metrics") {
+                let isThere = TestCluster.get(primary.webPort, "/metrics").status == 200
+                return isThere && Date().timeIntervalSince(begin) > 3 ? () : nil
+            }
         }
     }
 

@@ -64,7 +64,7 @@ import Testing
                 "apps", "cluster.address", "cluster.authorityFile", "cluster.certificateFile",
                 "cluster.keyFile", "cluster.node", "cluster.passwordFile", "cluster.servers",
                 "cluster.systemPasswordFile", "cluster.systemUser", "cluster.user",
-                "cluster.webAddress", "files.address", "files.directory", "jwt.issuers",
+                "cluster.webAddress", "files.address", "jwt.issuers",
                 "jwt.keys", "tls.clientApp", "tls.clientAuthorityFile",
                 "tls.crlFile",
                 "tls.pskFile", "web.allowedOrigins",

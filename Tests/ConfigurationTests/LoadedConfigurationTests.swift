@@ -263,6 +263,23 @@ private func complaints(_ text: String?, set: String...) -> [String] {
             ["default: tls.certificateFile needs tls.keyFile beside it, and the other way round"]
         ),
         (
+            "{listeners: ['tcp://*:1'], files: {directory: '/f', address: 'https://f'}, cluster: "
+                + "{servers: ['nats://n:1'], node: 'a', address: 'a:1'}}", nil,
+            [
+                "m.json5:1:47: files.directory does not go with cluster.servers: a file is on the "
+                    + "disk of one node, and would be lost with it"
+            ]
+        ),
+        (
+            "{listeners: ['tcp://*:1'], limits: {packetMaximum: 4000001}, cluster: {servers: "
+                + "['nats://n:1'], node: 'a', address: 'a:1'}}", nil,
+            [
+                "m.json5:1:52: limits.packetMaximum must be at most 4000000 beside "
+                    + "cluster.servers, because a packet has to fit into a record of the "
+                    + "cluster's log"
+            ]
+        ),
+        (
             "{listeners: ['tcp://*:1'], limits: {packetMaximum: 300000}}", nil,
             [
                 "m.json5:1:52: limits.packetMaximum must be at least 66000 more than "

@@ -66,7 +66,7 @@ struct JetStreamLogTests {
             #expect(try client.read(at: 3) == .nothing)
             #expect(try client.read(at: 4) == .record([]))
             second.log.follow(from: LogSequence(raw: 3))
-            #expect(try second.followed() == .followingEnded(.failed(code: 10_043)))
+            #expect(try second.followed() == .recordsMissing(before: LogSequence(raw: 4)))
             second.log.follow(from: LogSequence(raw: 4))
             #expect(try second.followed() == .followed(LogSequence(raw: 4), record: []))
             #expect(

@@ -100,7 +100,7 @@ final class LogClient: @unchecked Sendable {
     func followed() throws -> ReplicatedLogEvent {
         try event { event in
             switch event {
-            case .followed, .followingEnded: event
+            case .followed, .followingEnded, .recordsMissing: event
             case .appended, .read: nil
             }
         }
@@ -115,7 +115,7 @@ final class LogClient: @unchecked Sendable {
         while next <= numbers.upperBound {
             switch try followed() {
             case .followed(LogSequence(raw: next), record: record(next)): next += 1
-            case .followingEnded(let cause) where cause != .failed(code: 10_043) && endings < 100:
+            case .followingEnded where endings < 100:
                 endings += 1
                 _ = signal.wait(milliseconds: 100)
                 log.follow(from: LogSequence(raw: next))

@@ -26,7 +26,7 @@ import Testing
             while let record = decided {
                 let position = primary.position!.following(term: 1)
                 expiredCount += record.outcome.expired.count
-                try standby.apply(record.overTheLog(), batch.moment, at: position)
+                try standby.apply([record.overTheLog(at: position)])
                 decided = try primary.commitDecided(at: position, into: &result)
             }
             var expected = StoreResult()
@@ -39,6 +39,76 @@ import Testing
         }
         #expect(primary.position == standby.position)
         #expect(expiredCount > 0)
+    }
+
+    @Test(arguments: 11...14 as ClosedRange<UInt64>)
+    func `has the same rows if it applies many records in one commit`(seed: UInt64) throws {
+        let nodes = try Nodes()
+        var driver = BatchDriver(seed: seed)
+        var primary = try nodes.open(0)
+        var standby = try nodes.open(1)
+        var records: [ReplayedRecord] = []
+        for round in 0..<120 {
+            let batch = driver.makeBatch()
+            var result = StoreResult()
+            var decided = try primary.decide(batch, into: &result)
+            while let record = decided {
+                let position = primary.position!.following(term: 1)
+                records.append(try record.overTheLog(at: position))
+                decided = try primary.commitDecided(at: position, into: &result)
+            }
+            guard round % 40 == 39 else { continue }
+            try standby.apply(records)
+            records = []
+            #expect(try primary.rows() == standby.rows(), "seed \(seed), round \(round)")
+            #expect(primary.nextMessage == standby.nextMessage)
+            #expect(primary.doomedQueues == standby.doomedQueues)
+        }
+    }
+
+    @Test func `commits no heartbeat by itself, and its position with the next batch`() throws {
+        let nodes = try Nodes()
+        let founding: ReplicaPosition
+        do {
+            var standby = try nodes.open(1)
+            founding = standby.position!
+            let before = try standby.rows()
+            var heartbeats: [ReplayedRecord] = []
+            for _ in 0..<300 {
+                let last = heartbeats.last?.position ?? founding
+                heartbeats.append(
+                    ReplayedRecord(nil, StoreBatch(at: 9).moment, at: last.following(term: 1)))
+            }
+            try standby.apply(heartbeats)
+            #expect(standby.position?.sequence == LogSequence(raw: 300))
+            #expect(standby.writtenPosition == founding)
+            #expect(try standby.rows() == before)
+        }
+        // A restart replays them.
+        var standby = try nodes.open(1)
+        #expect(standby.position == founding)
+        let heartbeat = ReplayedRecord(
+            nil, StoreBatch(at: 9).moment, at: founding.following(term: 1))
+        var batch = StoreBatch(at: 10)
+        batch.send(1, "hello", to: [7], number: 1)
+        let record = try DecidedBatch(batch, digested()).overTheLog(
+            at: heartbeat.position.following(term: 1))
+        try standby.apply([heartbeat])
+        try standby.apply([record])
+        #expect(standby.writtenPosition == record.position)
+        // Without a batch it is written when its owner says so.
+        let later = ReplayedRecord(
+            nil, StoreBatch(at: 11).moment, at: record.position.following(term: 1))
+        try standby.apply([later])
+        #expect(standby.writtenPosition == record.position)
+        try standby.writePosition()
+        #expect(standby.writtenPosition == later.position)
+    }
+
+    private func digested() -> BatchOutcome {
+        var outcome = BatchOutcome()
+        outcome.digest = BatchOutcome.digest(of: StoreResult())
+        return outcome
     }
 
     @Test func `repeats a refusal, whatever room it has itself`() throws {
@@ -55,12 +125,31 @@ import Testing
         primary.abortDecided()
         let refused = try #require(try primary.decide(batch, refusesSends: true, into: &result))
         #expect(result.refusal == .full && refused.outcome.refusesSends)
+        #expect(try refused.overTheLog(at: primary.position!).decided?.batch.hasSends == false)
         let position = primary.position!.following(term: 1)
         _ = try primary.commitDecided(at: position, into: &result)
-        try standby.apply(refused.overTheLog(), batch.moment, at: position)
+        try standby.apply([refused.overTheLog(at: position)])
         let rows = try primary.rows()
         #expect(rows["entries"] == [] && rows["records"]?.count == 1)
         #expect(try standby.rows() == rows)
+    }
+
+    @Test func `repeats a refusal of a batch that has sends alone`() throws {
+        let nodes = try Nodes()
+        var primary = try nodes.open(0)
+        var standby = try nodes.open(1)
+        var batch = StoreBatch(at: 5)
+        let text = String(repeating: "x", count: ReplicationLimits.recordByteCountMaximum)
+        batch.send(1, text, to: [7], number: 1)
+        var result = StoreResult()
+        #expect(try primary.decide(batch, into: &result)?.encoded == nil)
+        primary.abortDecided()
+        let refused = try #require(try primary.decide(batch, refusesSends: true, into: &result))
+        let position = primary.position!.following(term: 1)
+        _ = try primary.commitDecided(at: position, into: &result)
+        try standby.apply([refused.overTheLog(at: position)])
+        #expect(try standby.rows() == primary.rows())
+        #expect(standby.nextMessage == primary.nextMessage)
     }
 
     @Test func `replays the record whose commit it did not reach`() throws {
@@ -79,7 +168,7 @@ import Testing
         #expect(try restarted.rows()["entries"] == [])
         let decided = try #require(record)
         let position = restarted.position!.following(term: 1)
-        try restarted.apply(decided.overTheLog(), batch.moment, at: position)
+        try restarted.apply([decided.overTheLog(at: position)])
         #expect(try restarted.rows()["entries"]?.count == 1)
         #expect(restarted.position == position)
         #expect(restarted.nextMessage == 2)
@@ -101,7 +190,7 @@ import Testing
             guard let record = try primary.decide(batch, into: &result) else { continue }
             let position = primary.position!.following(term: 1)
             _ = try primary.commitDecided(at: position, into: &result)
-            try standby.apply(record.overTheLog(), batch.moment, at: position)
+            try standby.apply([record.overTheLog(at: position)])
             unfinished.append(result.isUnfinished)
             #expect(try primary.rows() == standby.rows())
             #expect(primary.doomedQueues == standby.doomedQueues)
@@ -129,14 +218,14 @@ import Testing
         // As if the primary had found the first entry unreadable.
         record.outcome.setAside = [EntryName(queue: QueueID(raw: 7), number: 1)]
         let position = standby.position!.following(term: 1)
-        try standby.apply(record.overTheLog(), trim.moment, at: position)
+        try standby.apply([record.overTheLog(at: position)])
         #expect(try standby.rows()["damaged"]?.count == 1)
         #expect(try standby.rows()["entries"] == [])
         // The primary's outcome is that of two entries.
         record.outcome.setAside = []
         let next = position.following(term: 1)
         #expect(throws: StoreError.divergedCopy(sequence: next.sequence.raw)) {
-            try standby.apply(record.overTheLog(), trim.moment, at: next)
+            try standby.apply([record.overTheLog(at: next)])
         }
     }
 
@@ -188,7 +277,7 @@ private struct Nodes {
         var decided = try primary.decide(batch, into: &result)
         while let record = decided {
             let position = primary.position!.following(term: 1)
-            try standby.apply(record.overTheLog(), batch.moment, at: position)
+            try standby.apply([record.overTheLog(at: position)])
             decided = try primary.commitDecided(at: position, into: &result)
         }
     }
@@ -204,8 +293,9 @@ extension ReplicaPosition {
 
 extension DecidedBatch {
     /// As another node reads it.
-    fileprivate func overTheLog() throws -> DecidedBatch {
-        try DecidedBatch(decoding: try #require(encoded))
+    fileprivate func overTheLog(at position: ReplicaPosition) throws -> ReplayedRecord {
+        let decided = try DecidedBatch(decoding: try #require(encoded))
+        return ReplayedRecord(decided, decided.batch.moment, at: position)
     }
 }
 

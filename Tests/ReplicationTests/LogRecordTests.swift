@@ -70,6 +70,26 @@ import Testing
         }
     }
 
+    @Test func `with a time that no clock has is malformed`() throws {
+        let last = ReplicationLimits.momentMillisecondsMaximum
+        for (instant, unix) in [(last + 1, 0), (0, last + 1), (.max, .max)] as [(UInt64, UInt64)] {
+            var record = RecordFixture.record(.heartbeat)
+            record.moment = Moment(
+                instant: Instant(milliseconds: instant), unixMilliseconds: unix)
+            #expect(throws: LogRecordError.malformed) {
+                try LogRecord(decoding: record.encoded, cluster: nil)
+            }
+            var decided = RecordFixture.decided
+            decided.batch.moment = record.moment
+            #expect(throws: LogRecordError.malformed) {
+                try DecidedBatch(decoding: decided.encoded!)
+            }
+        }
+        var record = RecordFixture.record(.heartbeat)
+        record.moment = Moment(instant: Instant(milliseconds: last), unixMilliseconds: last)
+        #expect(try LogRecord(decoding: record.encoded, cluster: nil) == record)
+    }
+
     @Test func `has a bound`() {
         let bytes = [UInt8](repeating: 0, count: ReplicationLimits.recordByteCountMaximum + 1)
         #expect(throws: LogRecordError.damaged) { try LogRecord(decoding: bytes, cluster: nil) }
@@ -104,10 +124,28 @@ import Testing
             let isSet = String(reflecting: member.value) != String(reflecting: initial.value)
             #expect(isSet != DecidedBatch.unencodedMembers.contains(name), "\(name)")
         }
-        let outcome = Mirror(reflecting: RecordFixture.decided.outcome).children
+        let outcome = Mirror(reflecting: RecordFixture.refused.outcome).children
         for (member, initial) in zip(outcome, Mirror(reflecting: BatchOutcome()).children) {
             #expect(String(reflecting: member.value) != String(reflecting: initial.value))
         }
+    }
+
+    @Test func `has nothing of refused sends, and the new blocks of stored messages`() throws {
+        let refused = RecordFixture.refused
+        let decoded = try DecidedBatch(decoding: try #require(refused.encoded))
+        #expect(decoded.outcome == refused.outcome)
+        #expect(!decoded.batch.hasSends && decoded.batch.changesStore)
+        #expect(decoded.batch.records.count == refused.batch.records.count - 1)
+        #expect(decoded.batch.blocks == Array(10..<30))
+        #expect(decoded.batch.replacements.map(\.block) == [ByteRange(offset: 0, count: 20)])
+        #expect(decoded.batch.removals == refused.batch.removals)
+        // However long they are.
+        var long = refused
+        long.batch.blocks += [UInt8](repeating: 1, count: ReplicationLimits.recordByteCountMaximum)
+        long.batch.messages[0].block.count += UInt32(ReplicationLimits.recordByteCountMaximum)
+        #expect(long.encoded == refused.encoded)
+        long.outcome.refusesSends = false
+        #expect(long.encoded == nil)
     }
 
     @Test func `is refused or read, and never trapped on, whatever its bytes are`() {

@@ -39,7 +39,6 @@ enum RecordFixture {
             RecordChange(table: .passwords, key: [9], value: nil),
         ]
         var outcome = BatchOutcome()
-        outcome.refusesSends = true
         outcome.expired = [EntryName(queue: QueueID(raw: 1), number: 2)]
         outcome.setAside = [EntryName(queue: QueueID(raw: 3), number: 4)]
         outcome.deletions = [
@@ -47,6 +46,13 @@ enum RecordFixture {
         ]
         outcome.digest = 0x0123_4567_89AB_CDEF
         return DecidedBatch(batch, outcome)
+    }
+
+    /// The same with refused sends, which are not encoded.
+    static var refused: DecidedBatch {
+        var refused = decided
+        refused.outcome.refusesSends = true
+        return refused
     }
 
     static let moment = Moment(

@@ -44,6 +44,17 @@ import Testing
         #expect(scene.takeTold() == [])
     }
 
+    @Test func `says that the log has no room for its takeover`() {
+        var scene = ReplicaScene()
+        scene.pass(2_500)
+        #expect(!scene.replica.isTakeoverRefused)
+        scene.answer(.full)
+        #expect(scene.replica.isTakeoverRefused)
+        scene.pass(500)
+        scene.answer(.committed(LogSequence(raw: 1)))
+        #expect(!scene.replica.isTakeoverRefused && scene.replica.role == .primary)
+    }
+
     @Test func `recognises its takeover by its bytes, wherever it sees it`() {
         var scene = ReplicaScene()
         scene.pass(2_500)
@@ -80,6 +91,26 @@ import Testing
                     term: Term(raw: 1), number: 6)))
         scene.follow(9, ReplicaScene.record(term: 1, number: 7, .heartbeat))
         #expect(scene.takeTold() == ["follow 9", "apply 9"])
+    }
+
+    @Test func `asks for a copy if the log tells that the next record is missing`() {
+        var scene = ReplicaScene()
+        for _ in 0..<ReplicationLimits.emptyReadMaximum {
+            #expect(scene.replica.role == .standby)
+            scene.handle(.log(.recordsMissing(before: LogSequence(raw: 9))))
+            scene.answerRead(.nothing)
+            scene.pass(500)
+        }
+        #expect(scene.takeTold().suffix(3) == ["follow 1", "read 1", "copy"])
+        #expect(scene.replica.role == .joining)
+    }
+
+    @Test func `goes on if the record that seemed to be missing is there`() {
+        var scene = ReplicaScene()
+        scene.handle(.log(.recordsMissing(before: LogSequence(raw: 2))))
+        scene.answerRead(
+            .record(ReplicaScene.record(term: 0, number: 0, .takeover(ReplicaScene.other))))
+        #expect(scene.takeTold() == ["follow 1", "read 1", "apply 1", "follow 2"])
     }
 
     @Test func `without a cluster copies a store first, and never takes over`() {
@@ -182,6 +213,16 @@ import Testing
         }
     }
 
+    @Test func `is fenced if the log has trimmed what is behind its last record`() {
+        var scene = ReplicaScene.primary()
+        for _ in 0..<ReplicationLimits.emptyReadMaximum {
+            scene.handle(.log(.recordsMissing(before: LogSequence(raw: 40))))
+            scene.answerRead(.nothing)
+            scene.pass(500)
+        }
+        #expect(scene.replica.role == .fenced)
+    }
+
     @Test func `holds a lease from the first try of its last committed append`() {
         var scene = ReplicaScene.primary()
         let begun = scene.now
@@ -203,8 +244,11 @@ import Testing
         scene.pass(5_000)
         scene.answer(.committed(LogSequence(raw: 2)))
         #expect(!scene.replica.mayEmit(at: scene.now))
-        #expect(scene.takeTold() == ["append after 1", "append after 1", "append after 2"])
+        #expect(
+            scene.takeTold() == ["append after 1", "append after 1", "apply 2", "append after 2"])
         scene.answer(.committed(LogSequence(raw: 3)))
+        // The store has the position of a heartbeat too, so that the log may forget it.
+        #expect(scene.takeTold() == ["apply 3"])
         #expect(scene.replica.mayEmit(at: scene.now))
     }
 

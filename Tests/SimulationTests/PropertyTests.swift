@@ -174,6 +174,8 @@ import Testing
         .copyWithoutRows: 10,
         .earlyApplied: 1,
         .staleCore: 4,
+        .unseenGap: 5,
+        .encodedRefusal: 4,
     ]
     /// A change of the code moves seeds; none may need more than these.
     private static let seedMaximum: UInt64 = 200

@@ -7,16 +7,38 @@ import Primitives
 
 /// The effects for one event loop, in order, with the bytes they refer to.
 public struct LoopEffects: ~Copyable, Sendable {
-    public var effects = PlainBuffer<Effect>(capacity: 1024)
-    public var publications = PlainBuffer<Publication>()
-    public var refusals = PlainBuffer<Refusal>()
+    public var effects: PlainBuffer<Effect>
+    public var publications: PlainBuffer<Publication>
+    public var refusals: PlainBuffer<Refusal>
     /// For deliveries through several subscriptions that have identifiers.
     public var identifierLists: ContiguousArray<[UInt32]> = []
-    public var bytes = ByteArena(capacity: 1 << 16)
+    public var bytes: ByteArena
     /// The stamp of the last publication's message; 0 for none.
     var lastStamp: UInt64 = 0
 
-    public init() {}
+    public init() {
+        effects = PlainBuffer(capacity: 1024)
+        publications = PlainBuffer()
+        refusals = PlainBuffer()
+        bytes = ByteArena(capacity: 1 << 16)
+    }
+
+    /// The same effects in no more memory than they need.
+    public init(copying other: borrowing LoopEffects) {
+        effects = PlainBuffer(copying: other.effects)
+        publications = PlainBuffer(copying: other.publications)
+        refusals = PlainBuffer(copying: other.refusals)
+        identifierLists = other.identifierLists
+        bytes = ByteArena(capacity: other.bytes.count)
+        _ = bytes.append(other.bytes.bytes)
+    }
+
+    /// Bytes of memory that the buffer holds, about.
+    public var heldByteCount: Int {
+        let lists = identifierLists.reduce(0) { $0 + 32 + $1.count * MemoryLayout<UInt32>.stride }
+        return effects.heldByteCount + publications.heldByteCount + refusals.heldByteCount
+            + bytes.heldByteCount + lists
+    }
 
     public var isEmpty: Bool { effects.isEmpty }
 

@@ -132,8 +132,13 @@ extension ClusterNode {
         let now = ClusterGate.nowMilliseconds
         let refusal: String? = view.withLock { view in
             guard view.part == .primary else { return "this node is not the primary" }
-            guard view.present(at: now).contains(where: { $0.report.part == .standby }) else {
+            let standbys = view.present(at: now).map(\.report).filter { $0.part == .standby }
+            guard let best = standbys.map(\.sequence.raw).max() else {
                 return "no standby was heard lately: nobody would take over"
+            }
+            let lag = view.received.raw - min(best, view.received.raw)
+            guard lag <= ClusterLimits.stepDownLagMaximum else {
+                return "each standby lacks \(lag) records or more: a takeover would wait for them"
             }
             view.isAskedToStepDown = true
             return nil

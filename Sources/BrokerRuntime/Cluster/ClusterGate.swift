@@ -14,6 +14,8 @@ final class ClusterGate: Sendable {
     /// On ``nowMilliseconds``; 0 for a node that is not the primary.
     private let leaseEnd = Atomic<UInt64>(0)
     private let isWanted = Atomic(false)
+    /// Event loops in which too much waits.
+    private let fullLoops = Atomic<Int>(0)
     private let confirmSignal = WakeSignal()
     /// Wakes the node's thread.
     let nodeSignal: WakeSignal
@@ -37,6 +39,16 @@ final class ClusterGate: Sendable {
     /// Whether anything may leave the broker now. Asked as late as possible.
     var mayEmit: Bool { Self.nowMilliseconds < leaseEnd.load(ordering: .acquiring) }
 
+    /// Whether too much waits in some event loop.
+    var hasFullLoop: Bool { fullLoops.load(ordering: .relaxed) > 0 }
+
+    /// Counts an event loop that has become full, or has room again.
+    ///
+    /// - Returns: whether none is full any more, so that all read on.
+    func countFullLoop(_ isFull: Bool) -> Bool {
+        fullLoops.wrappingAdd(isFull ? 1 : -1, ordering: .relaxed).newValue == 0
+    }
+
     /// The mark of what was decided before this call, and the wish for an append that confirms it.
     ///
     /// The node publishes the number of an append before its first try. So an append with a higher
@@ -55,9 +67,14 @@ final class ClusterGate: Sendable {
 
     /// Waits until what was decided before may leave. Only one thread at a time may call it, and no
     /// event loop. If another node becomes the primary, the process ends meanwhile.
-    func waitForConfirmation() {
+    ///
+    /// - Parameter meanwhile: called several times a second.
+    func waitForConfirmation(meanwhile: () -> Void = {}) {
         let mark = takeMark()
-        while !mayLeave(mark) { _ = confirmSignal.wait() }
+        while !mayLeave(mark) {
+            _ = confirmSignal.wait(milliseconds: ClusterLimits.meanwhileMilliseconds)
+            meanwhile()
+        }
     }
 
     /// The same with a bound, for an event loop that stops. Returns whether it may leave.

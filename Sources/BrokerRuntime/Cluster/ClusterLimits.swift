@@ -2,11 +2,14 @@
 
 /// Times and sizes of a node of a cluster.
 enum ClusterLimits {
-    /// Bytes of effects of one event loop that wait for the lease or for a confirmation, above
-    /// which the loop reads no more: the log may be unreachable for seconds or for a day.
+    /// Bytes of memory of one event loop's effects that wait for the lease or for a confirmation,
+    /// above which no loop reads any more: the log may be unreachable for seconds or for a day.
     static let gatedByteCountMaximum = 16 << 20
-    /// Effects that are kept for reuse: an append lasts for a few turns.
+    /// Turns whose effects wait in the memory in which they were written, which is kept for reuse:
+    /// an append lasts for a few turns. Those of later turns are copied.
     static let spareEffectsMaximum = 4
+    /// Bytes of the objects around the effects of a turn: an entry and four allocations.
+    static let gatedEntryByteCount = 256
     /// Milliseconds that a stopping event loop waits for the confirmation of its last results. An
     /// append takes a few; whoever gets no result sends again.
     static let lastConfirmationMilliseconds: Int32 = 500
@@ -18,9 +21,18 @@ enum ClusterLimits {
     static let nodesMaximum = 64
     /// Milliseconds between two looks at the size of the log.
     static let logLookMilliseconds: UInt64 = 5_000
+    /// Bytes at the end of the log that are kept for other records than sends, or a quarter of a
+    /// smaller log: two records of the largest size, and heartbeats of two standbys that are away
+    /// for half a day.
+    static let logReserveByteCount: UInt64 = 16 << 20
+    /// Bytes that the log adds to a record, about: a subject, a header and its own fields.
+    static let recordOverheadByteCount = 128
     /// Milliseconds that the clocks of two nodes may differ without a warning. A takeover adds the
     /// difference to the broker's time.
     static let clockDifferenceMilliseconds: UInt64 = 5_000
+    /// Milliseconds between two looks of a thread that waits for a commit at the metrics which
+    /// somebody waits for.
+    static let meanwhileMilliseconds: Int32 = 250
     /// Milliseconds between two attempts to open the log, and between two lines about them.
     static let openingMilliseconds: Int32 = 1_000
     static let openingLogMilliseconds: UInt64 = 60_000
@@ -31,6 +43,16 @@ enum ClusterLimits {
     static let cutOffMilliseconds: UInt64 = 5_000
     /// Bytes of changes in one batch of the core. Its record has to fit into that of the log.
     static let batchByteCountMaximum = 4 << 20
+    /// Records that a standby applies in one commit: of small ones, so many cost little more than
+    /// one. A commit of larger ones ends behind the record with which they have so many bytes.
+    static let appliedRecordMaximum = 256
+    static let appliedByteCountMaximum = 8 << 20
+    /// Milliseconds until the store gets the position behind records without rows, such as
+    /// heartbeats: a commit for each would sync thousands of times a second.
+    static let positionMilliseconds: UInt64 = 1_000
+    /// Records that the best standby may lack when an operator asks the primary to step down: it
+    /// applies them in less than a second.
+    static let stepDownLagMaximum: UInt64 = 1_000
     /// Concurrent connections of `martlet cluster`.
     static let administratorsMaximum = 16
     /// Bytes of a request's head to a standby.

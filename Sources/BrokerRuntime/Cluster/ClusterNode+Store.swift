@@ -23,7 +23,16 @@ extension ClusterNode {
             swap(&taken, &batch)
             guard hasBatch else { return }
             beganNanoseconds = EventLoop.readNanoseconds()
-            try decide(refusesSends: false)
+            try decide(refusesSends: batch.hasSends && refusesForRoom())
+        }
+    }
+
+    /// Whether the log keeps the rest of its room for other records than sends. Counts the refusal.
+    private func refusesForRoom() -> Bool {
+        view.withLock { view in
+            guard view.isLogNearlyFull else { return false }
+            view.logFullCount += 1
+            return true
         }
     }
 
@@ -63,8 +72,10 @@ extension ClusterNode {
 
     /// The log has the record of the open transaction.
     func commit(at position: ReplicaPosition) throws(StoreError) {
+        // Heartbeats before it.
+        try applyWaiting()
         let next = try owned.value.commitDecided(at: position, into: &result)
-        view.withLock { $0.applied = position.sequence }
+        tellPosition()
         if let next { return try propose(next, hasSends: false) }
         measure()
         finish()
@@ -106,18 +117,62 @@ extension ClusterNode {
 
     // MARK: The standby
 
-    /// Applies a record of the log.
+    /// Takes a record of the log, which the store gets with those that are there already.
     func apply(
         _ decided: DecidedBatch?, _ moment: Moment, at position: ReplicaPosition
     ) throws(StoreError) {
-        try owned.value.apply(decided, moment, at: position)
+        let record = ReplayedRecord(decided, moment, at: position)
+        unapplied.append(record)
+        unappliedByteCount += record.byteCount
+        if unapplied.count >= ClusterLimits.appliedRecordMaximum
+            || unappliedByteCount >= ClusterLimits.appliedByteCountMaximum || record.isLong
+        {
+            try applyWaiting()
+        }
+    }
+
+    /// Applies the records that wait, in one commit. The store of a primary whose core is being
+    /// restored gets its heartbeats later.
+    func applyWaiting() throws(StoreError) {
+        guard let store, let last = unapplied.last else { return }
+        try store.value.apply(unapplied)
+        unapplied.removeAll(keepingCapacity: true)
+        unappliedByteCount = 0
         // Broker time goes on from the record, as after a restart.
         clock = BrokerClock(
             after: StoreStamp(
-                moment: decided?.batch.moment ?? moment, boot: StoreIdentity(high: 0, low: 0),
-                bootMilliseconds: 0),
+                moment: last.moment, boot: StoreIdentity(high: 0, low: 0), bootMilliseconds: 0),
             downtimeMaximumSeconds: settings.store.downtimeMaximumSeconds)
-        view.withLock { $0.applied = position.sequence }
-        try handle(.applied(position.sequence))
+        tellPosition()
+        try handle(.applied(last.position.sequence))
+    }
+
+    /// Writes the position behind heartbeats at times.
+    func writePosition(isDue: Bool = false) throws(StoreError) {
+        guard let store, !replica.isDeciding, isDue || now >= positionDue else { return }
+        positionDue = now.advanced(byMilliseconds: ClusterLimits.positionMilliseconds)
+        try store.value.writePosition()
+        tellPosition()
+    }
+
+    /// What is on the disk is what other nodes may rely on.
+    private func tellPosition() {
+        guard let written = store?.value.writtenPosition?.sequence else { return }
+        view.withLock { $0.applied = written }
+    }
+}
+
+extension ReplayedRecord {
+    /// Bytes that its transaction holds, about.
+    fileprivate var byteCount: Int {
+        guard let batch = decided?.batch else { return 0 }
+        let rows = batch.records.reduce(0) { $0 + $1.key.count + ($1.value?.count ?? 0) }
+        return batch.blocks.count + rows + batch.entries.count * MemoryLayout<EntryPut>.stride
+    }
+
+    /// Whether it may change thousands of rows.
+    fileprivate var isLong: Bool {
+        guard let decided else { return false }
+        return !(decided.outcome.deletions.isEmpty && decided.batch.transfers.isEmpty)
     }
 }

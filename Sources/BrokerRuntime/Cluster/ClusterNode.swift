@@ -67,6 +67,11 @@ final class ClusterNode: @unchecked Sendable {
     var store: Box<LMDBQueueStore>?
     var serving: Serving?
     var clock: BrokerClock
+    /// Records that the store has not applied, and about the bytes of their batches.
+    var unapplied: [ReplayedRecord] = []
+    var unappliedByteCount = 0
+    /// When the store gets the position behind heartbeats.
+    var positionDue = Instant(milliseconds: 0)
     var batch = StoreBatch()
     var result = StoreResult()
     var beganNanoseconds: UInt64 = 0
@@ -155,7 +160,7 @@ final class ClusterNode: @unchecked Sendable {
 
     private var isStopped: Bool { inbox.withLock { $0.isStopped } }
 
-    private var now: Instant { Instant(milliseconds: ClusterGate.nowMilliseconds) }
+    var now: Instant { Instant(milliseconds: ClusterGate.nowMilliseconds) }
 
     var time: ReplicaTime {
         ReplicaTime(now: now, moment: (serving?.clock ?? clock).moment())
@@ -168,15 +173,19 @@ final class ClusterNode: @unchecked Sendable {
                 takeInbox()
                 // A node that catches up has many.
                 while !isStopped, let event = nodeLog.takeEvent() { try handle(.log(event)) }
+                try applyWaiting()
                 try takeReports()
                 if gate.takeWish() { try handle(.confirmationWanted) }
                 try handle(.timePassed)
                 try decideWaiting()
                 if !replica.isDeciding { try maintain() }
+                try writePosition()
                 endIfCutOff()
                 wait()
             }
             try resign()
+            try applyWaiting()
+            try writePosition(isDue: true)
         } catch {
             log.write(.error, .storeFailed, fields: ["detail": .text("\(error)")])
             fail(.store)
@@ -217,7 +226,9 @@ final class ClusterNode: @unchecked Sendable {
             defer { inbox.trim = nil }
             return inbox.trim
         }
-        if let trim { nodeLog.trim(through: trim) }
+        // Not by the lease: a log that is full has no room for one. Who was deposed without knowing
+        // it removes only what two stores have.
+        if let trim, view.withLock({ $0.trims }) { nodeLog.trim(through: trim) }
     }
 
     func handle(_ event: ReplicaEvent) throws(StoreError) {
@@ -231,6 +242,7 @@ final class ClusterNode: @unchecked Sendable {
             let command = commands.removeFirst()
             switch command {
             case .append(let record, let last, let request):
+                noteAppended(record.count)
                 nodeLog.append(record, expecting: last, as: request)
             case .read(let sequence, let request): nodeLog.read(at: sequence, as: request)
             case .follow(let sequence): nodeLog.follow(from: sequence)
@@ -239,7 +251,7 @@ final class ClusterNode: @unchecked Sendable {
                 try apply(batch, moment, at: position)
             case .commit(let position): try commit(at: position)
             case .refuseSends: try decideAgain()
-            case .lead(let term): lead(term)
+            case .lead(let term): try lead(term)
             case .copyStore: needCopy()
             case .fence(let cause): fence(cause)
             }
@@ -256,17 +268,44 @@ final class ClusterNode: @unchecked Sendable {
             for handle in serving.shared.loopHandles { handle.wake() }
         }
         let (term, received) = (replica.received.term, replica.received.sequence)
-        view.withLock { view in
+        let isRefused = replica.isTakeoverRefused
+        let isNew = view.withLock { view in
+            defer { view.isTakeoverRefused = isRefused }
             view.part = isPrimary ? .primary : .standby
             view.term = term
             view.received = received
+            return isRefused && !view.isTakeoverRefused
         }
+        guard isNew else { return }
+        log.write(
+            .warning, .clusterWarning,
+            fields: [
+                "node": .text(name),
+                "detail": .text(
+                    "the log is full, so that this node cannot take over: it removes records that "
+                        + "two stores have; start the other standby, or give the stream more room "
+                        + "(nats stream edit \(settings.cluster.stream) --max-bytes=...)"),
+            ])
+        watchSignal.notify()
+    }
+
+    /// Counts what the log gets, so that its room is known between two looks at it.
+    private func noteAppended(_ byteCount: Int) {
+        let isNew = view.withLock { view in
+            let before = view.isLogNearlyFull
+            view.appendedByteCount += UInt64(byteCount + ClusterLimits.recordOverheadByteCount)
+            return !before && view.isLogNearlyFull
+        }
+        // The watch looks at once, and trims.
+        if isNew { watchSignal.notify() }
     }
 
     // MARK: Parts
 
     /// The store is closed, and the main thread starts a broker on it, as a restart does.
-    private func lead(_ term: Term) {
+    private func lead(_ term: Term) throws(StoreError) {
+        try applyWaiting()
+        try writePosition(isDue: true)
         store = nil
         log.write(
             .info, .clusterPrimary,
@@ -399,12 +438,13 @@ final class ClusterNode: @unchecked Sendable {
             let view = view.withLock { $0 }
             announce(view.part, through: view.applied)
             let now = ClusterGate.nowMilliseconds
-            if now >= nextLook {
+            if now >= nextLook || view.isLogNearlyFull || view.isTakeoverRefused {
                 nextLook = now + ClusterLimits.logLookMilliseconds
+                let appended = view.appendedByteCount
                 let state = sharedLog.readState()
                 let target = self.view.withLock { view in
-                    view.log = state
-                    return view.part == .primary ? view.trimTarget(at: now) : nil
+                    view.note(state, appended: appended)
+                    return view.trims ? view.trimTarget(at: now) : nil
                 }
                 if let target {
                     inbox.withLock { $0.trim = target }

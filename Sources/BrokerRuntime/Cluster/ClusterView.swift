@@ -14,12 +14,20 @@ struct ClusterView: Sendable {
 
     var part = NodeReport.Part.standby
     var term = Term.none
-    /// The last record that the node has accepted, and that through which its store has applied.
+    /// The last record that the node has accepted, and that through which its store has applied the
+    /// log on its disk.
     var received = LogSequence.start
     var applied = LogSequence.start
     /// Other nodes by name.
     var peers: [String: Peer] = [:]
     var log: LogState?
+    /// The log at the last look that had an answer, and what this node had appended before it.
+    private var known: LogState?
+    private var appendedBefore: UInt64 = 0
+    /// Bytes that this node has tried to append, about.
+    var appendedByteCount: UInt64 = 0
+    /// Whether the log is so full that it has no room for this node's takeover.
+    var isTakeoverRefused = false
     /// Logins and requests that this node has refused as a standby.
     var refusedCount: UInt64 = 0
     /// Batches that were decided again without their sends, because their record was too large, or
@@ -28,6 +36,29 @@ struct ClusterView: Sendable {
     var logFullCount: UInt64 = 0
     /// Set by an operator who wants another node to be the primary.
     var isAskedToStepDown = false
+
+    /// Takes a look at the log.
+    ///
+    /// - Parameter appended: ``appendedByteCount`` before the look.
+    mutating func note(_ state: LogState?, appended: UInt64) {
+        log = state
+        guard let state else { return }
+        known = state
+        appendedBefore = appended
+    }
+
+    /// Whether the rest of the log is for everything but sends: takeovers, heartbeats and the
+    /// removals that make room in queues.
+    var isLogNearlyFull: Bool {
+        guard let known, known.byteCountMaximum > 0 else { return false }
+        let reserve = min(ClusterLimits.logReserveByteCount, known.byteCountMaximum / 4)
+        let byteCount = known.byteCount + (appendedByteCount - appendedBefore)
+        return byteCount > known.byteCountMaximum - reserve
+    }
+
+    /// Whether this node is the one that trims. A standby that cannot take over because the log is
+    /// full does so too: nobody else would.
+    var trims: Bool { part == .primary || isTakeoverRefused }
 
     /// The peers that were heard lately.
     func present(at now: UInt64) -> [(name: String, report: NodeReport)] {

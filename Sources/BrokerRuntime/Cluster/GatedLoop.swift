@@ -9,52 +9,91 @@ struct GatedLoop: ~Copyable {
     private final class Entry {
         /// Nil if the lease is enough.
         var mark: UInt64?
-        var effects = LoopEffects()
+        var effects: LoopEffects
+        /// What it counts for in ``GatedLoop/heldByteCount``.
+        var heldByteCount = 0
+
+        init(_ effects: consuming LoopEffects) { self.effects = effects }
     }
 
     /// Nil for a single broker, whose effects do not wait here.
     private let gate: ClusterGate?
-    private var waiting: [Entry] = []
+    /// Those from `first` on.
+    private var waiting: [Entry?] = []
+    private var first = 0
     private var spare: [Entry] = []
-    private var byteCount = 0
+    /// Bytes of memory of the effects that wait.
+    private(set) var heldByteCount = 0
+    /// Whether the gate counts this loop among the full ones.
+    private var isToldFull = false
 
     init(_ gate: ClusterGate?) { self.gate = gate }
 
-    /// Whether so much waits that the loop reads no more.
-    var isFull: Bool { byteCount > ClusterLimits.gatedByteCountMaximum }
+    /// Whether so much waits, here or in another loop, that this loop reads no more: what it reads
+    /// becomes effects of any loop.
+    var holdsInput: Bool { gate?.hasFullLoop ?? false }
+
+    private var count: Int { waiting.count - first }
 
     /// Takes the effects of a turn.
     mutating func add(_ effects: inout LoopEffects) {
         guard !effects.isEmpty else { return }
-        let entry = spare.popLast() ?? Entry()
+        let entry: Entry
+        if count < ClusterLimits.spareEffectsMaximum {
+            entry = spare.popLast() ?? Entry(LoopEffects())
+            swap(&entry.effects, &effects)
+        } else {
+            // The log does not answer, and thousands of turns may follow.
+            entry = Entry(LoopEffects(copying: effects))
+            effects.removeAll()
+        }
         // A delivery, as a read, needs the lease only. All else tells somebody what was decided:
         // a deposed primary's list of receivers is stale.
-        let isPlain = effects.effects.elements.allSatisfy {
+        let isPlain = entry.effects.effects.elements.allSatisfy {
             if case .deliver = $0 { true } else { false }
         }
         entry.mark = isPlain ? nil : gate?.takeMark()
-        swap(&entry.effects, &effects)
-        byteCount += Self.byteCount(of: entry)
+        entry.heldByteCount = entry.effects.heldByteCount + ClusterLimits.gatedEntryByteCount
+        heldByteCount += entry.heldByteCount
         waiting.append(entry)
     }
 
     /// Moves the first effects that may leave now into an empty buffer; false if none may.
     mutating func takeFirst(into effects: inout LoopEffects) -> Bool {
-        guard let first = waiting.first, gate?.mayLeave(first.mark) ?? true else { return false }
-        waiting.removeFirst()
-        byteCount -= Self.byteCount(of: first)
-        swap(&first.effects, &effects)
-        if spare.count < ClusterLimits.spareEffectsMaximum { spare.append(first) }
+        guard first < waiting.count, let entry = waiting[first],
+            gate?.mayLeave(entry.mark) ?? true
+        else { return false }
+        waiting[first] = nil
+        first += 1
+        if 2 * first >= waiting.count {
+            waiting.removeFirst(first)
+            first = 0
+        }
+        heldByteCount -= entry.heldByteCount
+        swap(&entry.effects, &effects)
+        if spare.count < ClusterLimits.spareEffectsMaximum { spare.append(entry) }
         return true
+    }
+
+    /// Tells the other loops whether too much waits here.
+    ///
+    /// - Returns: whether they have to look, because no loop is full any more.
+    mutating func tellFull() -> Bool {
+        let isFull = heldByteCount > ClusterLimits.gatedByteCountMaximum
+        guard isFull != isToldFull, let gate else { return false }
+        isToldFull = isFull
+        return gate.countFullLoop(isFull)
     }
 
     /// Waits for a moment until all may leave, for a loop that stops.
     func awaitLast() {
-        guard let gate, let last = waiting.last else { return }
-        _ = gate.waitBriefly(last.mark, milliseconds: ClusterLimits.lastConfirmationMilliseconds)
+        guard let gate, count > 0 else { return }
+        _ = gate.waitBriefly(lastMark, milliseconds: ClusterLimits.lastConfirmationMilliseconds)
     }
 
-    private static func byteCount(of entry: Entry) -> Int {
-        entry.effects.bytes.count + entry.effects.effects.count * MemoryLayout<Effect>.stride
+    /// The mark of the last effects that need a confirmation: later ones have a higher one.
+    var lastMark: UInt64? {
+        let marked = waiting[first...].last { $0?.mark != nil }
+        return marked??.mark
     }
 }

@@ -495,7 +495,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         guard isGated else { return carryOutAll(&loop) }
         gated.add(&effects)
         while gated.takeFirst(into: &effects) { carryOutAll(&loop) }
-        holdInput(whileFull: gated.isFull, in: &loop)
+        if gated.tellFull() { for handle in shared.loopHandles { handle.wake() } }
+        holdInput(whileFull: gated.holdsInput, in: &loop)
     }
 
     /// Reads no more while too many effects wait for the lease of a cluster's node.

@@ -36,6 +36,8 @@ package final class SharedBroker: Sendable {
     let commits = CommitMeasurements()
     /// Wakes the thread that waits for a commit.
     private let commitSignal = WakeSignal()
+    /// What the thread of the administration does while it waits for a commit.
+    private let meanwhile = Locked<(@Sendable () -> Void)?>(nil)
     /// What the thread of the administration asks the event loops.
     let places = LoopInquiry<[ConnectionID], [ConnectionID: ConnectionPlace]>()
     let activity = LoopInquiry<Void, LoopActivity>()
@@ -69,16 +71,25 @@ package final class SharedBroker: Sendable {
         if count > 0 { refusedLogins.add(count, ordering: .relaxed) }
     }
 
+    /// Says what the thread of the administration does several times a second while it waits for a
+    /// commit in a cluster, whose log may not answer for hours. It must not wait for one itself.
+    func setMeanwhile(_ body: (@Sendable () -> Void)?) { meanwhile.withLock { $0 = body } }
+
     /// Waits until the core has the result of a batch. Only one thread at a time may call it, and
     /// no event loop.
     func waitForCommit(of sequence: UInt64) {
         // An empty batch is never committed.
         while enter({ $0.committedSequence < sequence && !$0.broker.isIdle(sequence) }) {
-            _ = commitSignal.wait()
+            guard gate != nil else {
+                _ = commitSignal.wait()
+                continue
+            }
+            _ = commitSignal.wait(milliseconds: ClusterLimits.meanwhileMilliseconds)
+            meanwhile.withLock { $0 }?()
         }
         // What no batch contains is decided too, such as a result that all receivers have
         // acknowledged.
-        gate?.waitForConfirmation()
+        gate?.waitForConfirmation { meanwhile.withLock { $0 }?() }
     }
 
     /// Makes the event loops accept no more input, and waits until all input is on disk and its

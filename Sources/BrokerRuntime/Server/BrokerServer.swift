@@ -252,6 +252,7 @@ public final class BrokerServer {
         // Administration stops first: it waits for commits too, and only one thread at a time may.
         administrationHandle.requestStop()
         administration?.join()
+        shared.setMeanwhile(nil)
         backups.stop()
         // Without its log a node cannot store the last input, and tells nobody that it has it.
         if cluster?.gate.mayEmit ?? true { shared.drain() }
@@ -425,14 +426,16 @@ public final class BrokerServer {
         } catch {
             throw .transport(error)
         }
+        let service = AdministrationService(
+            shared: shared, clock: clock, log: log, backups: backups, listeners: listenerSet,
+            web: web, trust: trust, rates: rates, reloads: reloads, passwords: passwords,
+            traces: traces, version: version)
+        if shared.gate != nil {
+            shared.setMeanwhile { [clock] in service.writeMetrics(at: clock.moment().instant) }
+        }
         let handler = Box(
             AdministrationLoopHandler(
-                service: AdministrationService(
-                    shared: shared, clock: clock, log: log, backups: backups,
-                    listeners: listenerSet, web: web, trust: trust, rates: rates,
-                    reloads: reloads, passwords: passwords, traces: traces,
-                    version: version),
-                systemIntervalSeconds: settings.mqtt.sysIntervalSeconds))
+                service: service, systemIntervalSeconds: settings.mqtt.sysIntervalSeconds))
         administration = runLoop(
             handler, name: "admin", configuration: configuration, handle: administrationHandle,
             listeners: [listener])

@@ -48,7 +48,17 @@ extension AdministrationService {
         }
     }
 
+    /// Whether the broker may answer: what another node of its cluster has changed since is not
+    /// here.
+    private var mayAnswer: Bool { shared.gate?.mayEmit ?? true }
+
+    private static let noLease = "this node is not the primary of its cluster now"
+
     private func answer(_ call: SourceCall) -> SourceAnswer {
+        guard mayAnswer else {
+            return SourceExecutor.answer(
+                SourceRefusal(503, Self.noLease), at: call.request.route.interface)
+        }
         var credential = call.credential
         if let presented = credential {
             // The content may have taken seconds, in which the token was revoked.
@@ -77,6 +87,9 @@ extension AdministrationService {
     private func answer(
         _ call: SourceCall, _ form: SocketForm
     ) -> (text: [UInt8], isRefusal: Bool) {
+        guard mayAnswer else {
+            return (form.refusal(code: 503, Self.noLease, of: nil, to: nil), true)
+        }
         guard let presented = call.credential,
             let credential = credentials.renewed(
                 presented, unixSeconds: clock.moment().unixSeconds)

@@ -681,7 +681,7 @@ enum StatisticsTable {
         ) { $0.cluster?.oversizedCount },
         .gauge(
             "cluster/batches/log_full", of: "batches",
-            "Batches whose sends were refused because the log was full"
+            "Batches whose sends were refused because the log was full or nearly full"
         ) { $0.cluster?.logFullCount },
         .gauge(
             "cluster/redirected", of: "requests",

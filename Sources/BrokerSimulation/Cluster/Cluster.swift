@@ -175,7 +175,7 @@ final class Cluster {
         for node in nodes {
             guard node.isUp else { return "node \(node.index) is down" }
             if node.replica?.role == .joining { return "node \(node.index) joins" }
-            let lags = (node.position?.sequence ?? .start) < (leading.position?.sequence ?? .start)
+            let lags = node.lastBatch < leading.lastBatch
             if lags || !node.unapplied.isEmpty { return "node \(node.index) applies" }
         }
         return leading.store.isDrained ? nil : "messages in the store"

@@ -184,8 +184,12 @@ final class ClusterLog {
             again(after: 200)
             return nil
         }
-        // In silence it begins later than was asked for.
-        subscription.next = max(subscription.next, UInt64(trimmedCount) + 1)
+        let first = LogSequence(raw: UInt64(trimmedCount) + 1)
+        if first.raw > subscription.next {
+            subscription.generation += 1
+            subscription.client.events.append(.recordsMissing(before: first))
+            return subscription.client
+        }
         guard let record = record(at: LogSequence(raw: subscription.next)) else {
             subscription.isWaiting = true
             return nil

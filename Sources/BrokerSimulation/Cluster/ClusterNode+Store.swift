@@ -27,14 +27,29 @@ extension ClusterNode {
         decision.store.isFull = false
         if context.has(.keptExpired) { outcome.expired = [] }
         if context.has(.unsaidRefusal) { outcome.refusesSends = false }
-        guard let bytes = DecidedBatch(batch, outcome).encoded else {
+        let record = DecidedBatch(batch, outcome)
+        guard let bytes = record.encoded else {
             preconditionFailure(
                 "batch \(batch.sequence) of \(batch.blocks.count) bytes is too long")
         }
+        if outcome.refusesSends { checkRefusal(record) }
         if context.has(.earlyRelease), !refusesSends { process?.finish(decision.result) }
         if context.has(.earlyCommit) { store = decision.store }
         self.decision = decision
         tell(.decided(bytes, hasSends: batch.hasSends && !refusesSends))
+    }
+
+    /// The log gets nothing of sends that are refused: otherwise the record of a batch that is too
+    /// long would be so without its sends too.
+    private func checkRefusal(_ record: DecidedBatch) {
+        var record = record
+        // For a planted bug.
+        if context.has(.encodedRefusal) { record.outcome.refusesSends = false }
+        let decoded = record.encoded.flatMap { try? DecidedBatch(decoding: $0) }
+        guard decoded?.batch.hasSends != false else { return }
+        context.oracle.fail(
+            .allComesToRest,
+            "the refused sends of batch \(record.batch.sequence) are in its record")
     }
 
     func refuseSends() {
@@ -70,7 +85,8 @@ extension ClusterNode {
         self.decision = nil
         let isLost = context.misbehaves(.lostLocalCommit, perTenThousand: 500)
         if !isLost { store = decision.store }
-        self.position = position
+        setPosition(position)
+        lastBatch = position.sequence
         cluster.check(self)
         tell(.applied(position.sequence))
         takeBatch()
@@ -101,13 +117,15 @@ extension ClusterNode {
         guard !unapplied.isEmpty else { return }
         applyFirst()
         if !unapplied.isEmpty { enterApplication() }
-        if let position { tell(.applied(position.sequence)) }
+        if let position = passed ?? position { tell(.applied(position.sequence)) }
     }
 
     private func applyFirst() {
         let (position, batch) = unapplied.removeFirst()
-        self.position = position
-        guard var batch, !context.misbehaves(.skippedRecord, perTenThousand: 200) else { return }
+        guard var batch else { return pass(position) }
+        setPosition(position)
+        lastBatch = position.sequence
+        guard !context.misbehaves(.skippedRecord, perTenThousand: 200) else { return }
         if context.has(.acceptedRefusal) { batch.outcome.refusesSends = false }
         if !store.replay(batch) {
             context.oracle.fail(
@@ -117,11 +135,31 @@ extension ClusterNode {
         cluster.check(self)
     }
 
+    /// A record without rows: the disk gets its position with a later commit.
+    private func pass(_ position: ReplicaPosition) {
+        if decision?.position != nil {
+            // The log has the batch before it, which the store has not.
+            decision?.position = position
+        } else if position.sequence.raw % ClusterNode.passedPerWrite == 0 {
+            setPosition(position)
+        } else {
+            passed = position
+        }
+    }
+
+    private func setPosition(_ position: ReplicaPosition) {
+        self.position = position
+        passed = nil
+    }
+
+    private static let passedPerWrite: UInt64 = 8
+
     /// Takes over another node's store.
     func copy(of source: ClusterNode) {
         guard replica?.role == .joining, let copied = source.position else { return }
         store = source.store
-        position = copied
+        setPosition(copied)
+        lastBatch = source.lastBatch
         if context.has(.copyWithoutRows), let received = source.replica?.received {
             position = received
         }
@@ -134,6 +172,9 @@ extension ClusterNode {
 
     /// What a planted bug makes of an event of the log.
     func tampered(_ event: ReplicatedLogEvent) -> ReplicatedLogEvent {
+        if case .recordsMissing = event, context.has(.unseenGap) {
+            return .followingEnded(.failed(code: 0))
+        }
         guard case .appended(let request, let outcome) = event, let replica else { return event }
         let position = replica.received.sequence.next
         switch outcome {

@@ -14,8 +14,12 @@ final class ClusterNode {
     /// On disk.
     var store: InMemoryStore
     var position: ReplicaPosition?
+    /// The last record that has changed rows.
+    var lastBatch = LogSequence.start
 
     // In memory.
+    /// The position behind records without rows, which a later commit writes.
+    var passed: ReplicaPosition?
     /// The life of the process; 0 while there is none.
     private(set) var life = 0
     var replica: Replica?
@@ -87,6 +91,7 @@ final class ClusterNode {
         replica = nil
         client = nil
         unapplied = []
+        passed = nil
         decision = nil
         pausedUntil = nil
         dueEntered = .never
@@ -100,6 +105,7 @@ final class ClusterNode {
         die(committing: false)
         store = InMemoryStore(identity: StoreIdentity(high: 9, low: UInt64(index)))
         position = nil
+        lastBatch = .start
     }
 
     func resume() {

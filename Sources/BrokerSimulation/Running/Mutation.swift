@@ -286,6 +286,12 @@ public enum Mutation: String, CaseIterable, Sendable {
     /// The core of a new primary is restored from the store at the start of the process.
     case staleCore = "stale-core"
 
+    /// A standby takes the end of what the log delivers for that of any delivery, although the
+    /// log has forgotten its next record.
+    case unseenGap = "unseen-gap"
+    /// A record has the sends that were refused.
+    case encodedRefusal = "encoded-refusal"
+
     /// Whether it needs a cluster.
     public var isOfCluster: Bool {
         switch self {
@@ -293,7 +299,8 @@ public enum Mutation: String, CaseIterable, Sendable {
             .blindTakeover, .uncheckedAppend, .earlyRelease, .believedWrongLast,
             .believedTimeout, .believedFull, .keptResult, .unsyncedLog, .skippedRecord,
             .acceptedRefusal, .unsaidRefusal, .keptExpired, .earlyCommit, .earlyPosition,
-            .lostLocalCommit, .copyWithoutRows, .earlyApplied, .staleCore:
+            .lostLocalCommit, .copyWithoutRows, .earlyApplied, .staleCore, .unseenGap,
+            .encodedRefusal:
             true
         default: false
         }

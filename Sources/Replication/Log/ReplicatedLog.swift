@@ -45,8 +45,8 @@ public protocol ReplicatedLog: ~Copyable {
     mutating func read(at sequence: LogSequence, as request: LogRequest)
 
     /// Delivers the committed records from `sequence` on, in order, until the next call. It
-    /// replaces an earlier one. A log whose first records are trimmed begins later: the follower
-    /// compares the sequences.
+    /// replaces an earlier one. A log whose first records are trimmed begins later, or tells
+    /// ``ReplicatedLogEvent/recordsMissing(before:)``: the follower compares the sequences.
     mutating func follow(from sequence: LogSequence)
 
     /// Allows the log to forget the records up to `sequence`. It has no outcome: the next call
@@ -63,8 +63,11 @@ public enum ReplicatedLogEvent: Hashable, Sendable {
     case read(LogRequest, ReadOutcome)
     /// The next record of ``ReplicatedLog/follow(from:)``.
     case followed(LogSequence, record: [UInt8])
-    /// The delivery of records has ended, or has a gap: the follower begins again.
+    /// The delivery of records has ended: the follower begins again.
     case followingEnded(LogUncertainty)
+    /// The delivery has ended, because the next record is missing, as one that was trimmed is. The
+    /// log has the one at `first`.
+    case recordsMissing(before: LogSequence)
 }
 
 /// The outcome of one try to append.

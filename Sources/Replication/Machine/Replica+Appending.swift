@@ -25,6 +25,8 @@ struct PendingAppend: Sendable {
     var tries: [LogRequest] = []
     /// Whether an earlier try may be in the log.
     var isUncertain = false
+    /// Whether the log had no room for the latest try whose outcome is known.
+    var isRefusedAsFull = false
     /// The read of the record at its position.
     var check: LogRequest?
     var retryAt: Instant?
@@ -88,6 +90,7 @@ extension Replica {
     ) {
         guard let append = pending, append.tries.contains(request) else { return }
         let isLatest = append.tries.last == request
+        pending?.isRefusedAsFull = outcome == .full
         switch outcome {
         case .committed(let sequence):
             guard sequence == append.position.sequence else {
@@ -167,7 +170,7 @@ extension Replica {
             applied = received.sequence
             commands.append(.apply(received, append.moment, nil))
             commands.append(.lead(received.term))
-        case .heartbeat: break
+        case .heartbeat: commands.append(.apply(received, append.moment, nil))
         case .batch: commands.append(.commit(received))
         }
     }

@@ -28,18 +28,32 @@ extension Replica {
     ) {
         guard role != .joining, sequence > received.sequence else { return }
         guard sequence == received.sequence.next else {
-            // Its own append may be among the missing ones: the read tells.
-            guard following.gap == nil, following.retryAt == nil else { return }
-            let request = nextRequest()
-            following.gap = request
-            commands.append(.read(received.sequence.next, request))
-            return
+            return readMissing(&commands)
         }
         if pending != nil {
             return found(bytes, at: sequence, time: time, commands: &commands)
         }
         if role == .primary { return fence(.deposed(at: sequence), &commands) }
         accept(bytes, at: sequence, time: time, commands: &commands)
+    }
+
+    /// Delivery has ended before the next record.
+    mutating func recordsMissing(
+        before first: LogSequence, at time: ReplicaTime, commands: inout [ReplicaCommand]
+    ) {
+        guard role != .joining else { return }
+        // Another append of this node may have been committed meanwhile.
+        guard first > received.sequence.next else { return followLater(at: time) }
+        readMissing(&commands)
+    }
+
+    /// Reads the next record, which delivery left out. An own append may be there, or nothing: then
+    /// the log has forgotten it.
+    private mutating func readMissing(_ commands: inout [ReplicaCommand]) {
+        guard following.gap == nil, following.retryAt == nil else { return }
+        let request = nextRequest()
+        following.gap = request
+        commands.append(.read(received.sequence.next, request))
     }
 
     /// The outcome of a read.
@@ -58,8 +72,13 @@ extension Replica {
             if role != .fenced { follow(&commands) }
         case .nothing:
             following.failureCount += 1
-            guard following.failureCount >= ReplicationLimits.emptyReadMaximum, role == .standby
-            else { return followLater(at: time) }
+            guard following.failureCount >= ReplicationLimits.emptyReadMaximum else {
+                return followLater(at: time)
+            }
+            // Later records are another node's.
+            if role == .primary {
+                return fence(.deposed(at: received.sequence.next), &commands)
+            }
             role = .joining
             pending = nil
             commands.append(.copyStore)

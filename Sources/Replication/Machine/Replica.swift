@@ -78,6 +78,9 @@ public struct Replica: Sendable {
         return false
     }
 
+    /// Whether the node would be the primary if the log had room for its takeover.
+    public var isTakeoverRefused: Bool { pending?.kind == .takeover && pending!.isRefusedAsFull }
+
     /// Whether no append is under way or waits.
     public var isSettled: Bool { pending == nil && waiting == nil }
 
@@ -97,6 +100,8 @@ public struct Replica: Sendable {
             followed(sequence, record, at: time, commands: &commands)
         case .log(.followingEnded):
             following.retryAt = following.retryAt ?? time.now.advanced(byMilliseconds: pause)
+        case .log(.recordsMissing(let first)):
+            recordsMissing(before: first, at: time, commands: &commands)
         case .decided(let bytes, let hasSends):
             decided(bytes, hasSends: hasSends, at: time, commands: &commands)
         case .confirmationWanted: wantsConfirmation = role == .primary

@@ -104,7 +104,8 @@ public enum ReplicaCommand: Sendable {
     case read(LogSequence, LogRequest)
     case follow(from: LogSequence)
     case trim(through: LogSequence)
-    /// Applies a record to the store, and tells ``ReplicaEvent/applied(_:)``.
+    /// Applies a record to the store, and tells ``ReplicaEvent/applied(_:)``. Records may be
+    /// gathered. A primary gets its own takeover and heartbeats so, which change no rows.
     case apply(ReplicaPosition, Moment, DecidedBatch?)
     /// Restores the core from the store, and opens the listeners.
     case lead(Term)

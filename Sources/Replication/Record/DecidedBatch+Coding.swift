@@ -8,8 +8,14 @@ extension DecidedBatch {
     /// Members of ``StoreBatch`` that are not encoded, because they change nothing.
     static let unencodedMembers: Set = ["loads", "sweepMaximum"]
 
-    /// The bytes of ``LogContent/batch(_:)``; nil if they do not fit into a record.
+    /// The bytes of ``LogContent/batch(_:)``; nil if they do not fit into a record. Sends that were
+    /// refused are not in them, so that a batch which is decided without them has room.
     public var encoded: [UInt8]? {
+        guard outcome.refusesSends, batch.hasSends else { return encodedWhole }
+        return DecidedBatch(batch.withoutSends, outcome).encodedWhole
+    }
+
+    private var encodedWhole: [UInt8]? {
         var fields = FieldWriter()
         fields.write(batch.sequence)
         fields.write(batch.moment.instant.milliseconds)
@@ -130,8 +136,7 @@ extension DecidedBatch {
             batch = StoreBatch()
             outcome = BatchOutcome()
             batch.sequence = try fields.read(UInt64.self)
-            batch.moment.instant.milliseconds = try fields.read(UInt64.self)
-            batch.moment.unixMilliseconds = try fields.read(UInt64.self)
+            batch.moment = try fields.readMoment()
             batch.blocks = try fields.readString()
             try readSends(&fields)
             try readChanges(&fields)
@@ -249,6 +254,25 @@ extension DecidedBatch {
                 isComplete: try fields.readFlag())
         }
         outcome.digest = try fields.read(UInt64.self)
+    }
+}
+
+extension StoreBatch {
+    /// The batch without what a refusal leaves out: messages, entries, the records that are a part
+    /// of sends, and the bytes that only messages refer to.
+    fileprivate var withoutSends: StoreBatch {
+        var rest = self
+        rest.messages = []
+        rest.entries = []
+        rest.sendRecords = []
+        rest.blocks = []
+        for index in replacements.indices {
+            let block = replacements[index].block
+            rest.replacements[index].block = ByteRange(
+                offset: rest.blocks.count, count: Int(block.count))
+            rest.blocks += blocks[Int(block.offset)..<block.endOffset]
+        }
+        return rest
     }
 }
 

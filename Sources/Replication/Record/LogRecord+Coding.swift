@@ -127,9 +127,7 @@ extension LogRecord {
             high: try fields.read(UInt64.self), low: try fields.read(UInt64.self))
         term = Term(raw: try fields.read(UInt64.self))
         number = try fields.read(UInt64.self)
-        moment = Moment(
-            instant: Instant(milliseconds: try fields.read(UInt64.self)),
-            unixMilliseconds: try fields.read(UInt64.self))
+        moment = try fields.readMoment()
         switch kind {
         case .takeover:
             let life = try fields.read(UInt64.self)

@@ -1,6 +1,9 @@
 // The fields of an encoded record: numbers in little-endian order, and byte strings and lists after
 // their counts.
 
+import BrokerCore
+import Primitives
+
 /// Appends fields to a record.
 struct FieldWriter {
     private(set) var bytes: [UInt8] = []
@@ -65,6 +68,16 @@ struct FieldReader {
     mutating func readCount() throws(MalformedRecord) -> Int {
         guard let count = Int(exactly: try read(UInt64.self)) else { throw MalformedRecord() }
         return count
+    }
+
+    mutating func readMoment() throws(MalformedRecord) -> Moment {
+        let moment = Moment(
+            instant: Instant(milliseconds: try read(UInt64.self)),
+            unixMilliseconds: try read(UInt64.self))
+        guard moment.instant.milliseconds <= ReplicationLimits.momentMillisecondsMaximum,
+            moment.unixMilliseconds <= ReplicationLimits.momentMillisecondsMaximum
+        else { throw MalformedRecord() }
+        return moment
     }
 
     mutating func readString(

@@ -50,12 +50,83 @@ import class Threads.WakeSignal
             .deliver(Delivery(connection: connection, number: 0, publication: 0, grade: .transient))
         )
         gated.add(&effects)
+        // A stop waits for the result too.
+        let lastMark = gated.lastMark
+        #expect(lastMark == 1)
         // The delivery needs no confirmation, and waits for what was decided before it.
         #expect(take() == 0)
         _ = gate.publish(begun: 2, confirmed: 2, leaseEnd: future)
         #expect(take() == 1)
         #expect(take() == 1)
         #expect(take() == 0)
+    }
+}
+
+@Suite struct `Effects without a lease` {
+    private let gate = ClusterGate(nodeSignal: WakeSignal())
+    private static let payload = [UInt8](repeating: 7, count: 60)
+
+    /// Adds the effects of a turn: one short message.
+    private func add(_ number: UInt64, to gated: inout GatedLoop) {
+        var effects = LoopEffects()
+        let connection = ConnectionID(loop: 0, slot: 1, generation: 1)
+        _ = Self.payload.withUnsafeBytes { effects.bytes.append($0) }
+        effects.effects.append(
+            .deliver(
+                Delivery(
+                    connection: connection, number: number, publication: 0, grade: .transient)))
+        gated.add(&effects)
+        let isTaken = effects.isEmpty
+        #expect(isTaken)
+    }
+
+    @Test func `hold the memory of their contents, and all of it counts`() {
+        var gated = GatedLoop(gate)
+        for number in 1...1_000 as ClosedRange<UInt64> { add(number, to: &gated) }
+        // Without the copies: a hundred kilobytes a turn.
+        let spare = ClusterLimits.spareEffectsMaximum * 200_000
+        let byteCount = gated.heldByteCount
+        #expect(byteCount > 1_000 * 256)
+        #expect(byteCount < spare + 1_000 * 1_024)
+        _ = gate.publish(
+            begun: 1, confirmed: 1, leaseEnd: ClusterGate.nowMilliseconds + 60_000)
+        var effects = LoopEffects()
+        var next: UInt64 = 1
+        while gated.takeFirst(into: &effects) {
+            guard case .deliver(let delivery) = effects.effects[0] else { break }
+            #expect(delivery.number == next)
+            #expect(effects.bytes.bytes.elementsEqual(Self.payload))
+            effects.removeAll()
+            next += 1
+        }
+        #expect(next == 1_001)
+        let left = gated.heldByteCount
+        #expect(left == 0)
+    }
+
+    @Test func `stop the input of all loops while those of one are too many`() {
+        var reader = GatedLoop(gate)
+        let writer = GatedLoop(gate)
+        var number: UInt64 = 0
+        while !writer.holdsInput, number < 200_000 {
+            number += 1
+            add(number, to: &reader)
+            let hasRoom = reader.tellFull()
+            #expect(!hasRoom)
+        }
+        let isHeld = (reader.holdsInput, writer.holdsInput)
+        #expect(isHeld == (true, true))
+        let byteCount = reader.heldByteCount
+        #expect(byteCount > ClusterLimits.gatedByteCountMaximum)
+        _ = gate.publish(
+            begun: 1, confirmed: 1, leaseEnd: ClusterGate.nowMilliseconds + 60_000)
+        var effects = LoopEffects()
+        while reader.takeFirst(into: &effects) { effects.removeAll() }
+        // Whoever is told wakes the others.
+        let hasRoom = reader.tellFull()
+        #expect(hasRoom)
+        let isStillHeld = reader.holdsInput || writer.holdsInput
+        #expect(!isStillHeld)
     }
 }
 
@@ -91,6 +162,52 @@ import class Threads.WakeSignal
         #expect(view(applied: 111, standbys: [5]).trimTarget(at: now) == nil)
         // A node that was not heard for ten seconds.
         #expect(view(applied: 111, standbys: [100]).trimTarget(at: 61_000) == nil)
+    }
+}
+
+@Suite struct `The room of a log` {
+    private func view(_ byteCount: UInt64, of maximum: UInt64) -> ClusterView {
+        var view = ClusterView()
+        view.appendedByteCount = 1_000
+        view.note(
+            LogState(
+                first: LogSequence(raw: 1), last: LogSequence(raw: 9), byteCount: byteCount,
+                byteCountMaximum: maximum), appended: 1_000)
+        return view
+    }
+
+    @Test func `has a reserve for other records than sends`() {
+        let mebi: UInt64 = 1 << 20
+        #expect(!view(48 * mebi, of: 64 * mebi).isLogNearlyFull)
+        #expect(view(48 * mebi + 1, of: 64 * mebi).isLogNearlyFull)
+        // A quarter of a small log.
+        #expect(!view(12 * mebi, of: 16 * mebi).isLogNearlyFull)
+        #expect(view(12 * mebi + 1, of: 16 * mebi).isLogNearlyFull)
+        // A log without a bound, and one that nobody has seen.
+        #expect(!view(1 << 60, of: 0).isLogNearlyFull)
+        #expect(!ClusterView().isLogNearlyFull)
+    }
+
+    @Test func `shrinks with each append until the next look`() {
+        let mebi: UInt64 = 1 << 20
+        var view = view(40 * mebi, of: 64 * mebi)
+        view.appendedByteCount += 8 * mebi
+        #expect(!view.isLogNearlyFull)
+        view.appendedByteCount += 1
+        #expect(view.isLogNearlyFull)
+        // Without an answer the last one counts.
+        view.note(nil, appended: view.appendedByteCount)
+        #expect(view.isLogNearlyFull && view.log == nil)
+    }
+
+    @Test func `is made by the primary, or by a standby that lacks it`() {
+        var view = ClusterView()
+        #expect(!view.trims)
+        view.isTakeoverRefused = true
+        #expect(view.trims)
+        view.isTakeoverRefused = false
+        view.part = .primary
+        #expect(view.trims)
     }
 }
 
