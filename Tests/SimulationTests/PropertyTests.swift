@@ -133,7 +133,7 @@ import Testing
         .silentRefusal: 4,
         .uncheckedWill: 5,
         .rawNames: 2,
-        .forgottenDelay: 134,
+        .forgottenDelay: 33,
         .deafHost: 8,
         .lostHistory: 5,
         .lostTopicHistory: 24,

@@ -23,6 +23,10 @@ public enum Mutation: String, CaseIterable, Sendable {
                 .repeats, .gateways, .clockSteps,
             ])
         case .forgottenShare: .all.subtracting([.receipts, .revisions])
+        case .forgottenDelay:
+            .all.subtracting([
+                .rows, .backups, .history, .receipts, .revisions, .pulls, .siblings, .rights,
+            ])
         // Devices that pull get no copies, which show these bugs too.
         case .lostHistory, .swappedHistory, .skippedPage, .forgottenMark, .ownIsUnread:
             .all.subtracting(.pulls)
