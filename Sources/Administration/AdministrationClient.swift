@@ -62,16 +62,41 @@ public struct AdministrationClient: ~Copyable {
     public func send<Request: AdministrationRequest>(
         _ request: Request
     ) throws(AdministrationError) -> Request.Reply {
-        try write(request.line)
-        let line = try readLine()
+        switch try send(all: [request])[0] {
+        case .success(let reply): return reply
+        case .failure(let refusal): throw .refused(refusal)
+        }
+    }
+
+    /// Makes requests and waits for their replies, which come in the same order. Messages among
+    /// them share a commit.
+    ///
+    /// - Parameter requests: at most ``AdministrationLine/requestsTogetherMaximum``.
+    public func send<Request: AdministrationRequest>(
+        all requests: [Request]
+    ) throws(AdministrationError) -> [Result<Request.Reply, AdministrationRefusal>] {
+        precondition(
+            requests.count <= AdministrationLine.requestsTogetherMaximum,
+            "\(requests.count) requests at a time")
+        var bytes: [UInt8] = []
+        for request in requests { bytes += request.line }
+        try write(bytes)
+        var results: [Result<Request.Reply, AdministrationRefusal>] = []
+        for line in try readLines(requests.count) { results.append(try Self.reply(in: line)) }
+        return results
+    }
+
+    private static func reply<Reply: Codable>(
+        in line: [UInt8]
+    ) throws(AdministrationError) -> Result<Reply, AdministrationRefusal> {
         do {
             let reply = try AdministrationLine.decode(
-                AdministrationLine.ReplyLine<Request.Reply>.self, from: line)
-            if let refusal = reply.refusal { throw AdministrationError.refused(refusal) }
+                AdministrationLine.ReplyLine<Reply>.self, from: line)
+            if let refusal = reply.refusal { return .failure(refusal) }
             guard let body = reply.reply else {
                 throw AdministrationError.malformedReply("neither reply nor refusal")
             }
-            return body
+            return .success(body)
         } catch let error as AdministrationError {
             throw error
         } catch let error as AdministrationRefusal {
@@ -94,21 +119,28 @@ public struct AdministrationClient: ~Copyable {
         }
     }
 
-    private func readLine() throws(AdministrationError) -> [UInt8] {
+    private func readLines(_ count: Int) throws(AdministrationError) -> [[UInt8]] {
+        var lines: [[UInt8]] = []
         var line: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 65_536)
-        while line.last != UInt8(ascii: "\n") {
+        while lines.count < count {
             let count = recv(descriptor, &chunk, chunk.count, 0)
             if count < 0, errno == EINTR { continue }
             if count < 0 { throw failure("recv") }
             if count == 0 { throw .closed }
-            line += chunk[..<count]
+            var rest = chunk[..<count]
+            while let feed = rest.firstIndex(of: UInt8(ascii: "\n")) {
+                lines.append(line + rest[...feed])
+                line = []
+                rest = rest[(feed + 1)...]
+            }
+            line += rest
             if line.count > AdministrationLine.replyByteCountMaximum {
                 throw .malformedReply(
                     "longer than \(AdministrationLine.replyByteCountMaximum) bytes")
             }
         }
-        return line
+        return lines
     }
 
     private func failure(_ call: String) -> AdministrationError {

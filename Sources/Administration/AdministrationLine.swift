@@ -16,6 +16,9 @@ public enum AdministrationLine {
     public static let socketName = "admin.sock"
     /// A request for 10,000 users with ids of 64 bytes fits, with room for escapes.
     public static let requestByteCountMaximum = 2 << 20
+    /// Requests that a client sends before it reads their replies; the broker commits messages
+    /// among them together. A commit takes milliseconds, and the core some microseconds for each.
+    public static let requestsTogetherMaximum = 256
     /// A reply with as many tokens fits.
     public static let replyByteCountMaximum = 4 << 20
 

@@ -14,6 +14,15 @@ public final class BridgeControl: Sendable {
     let handle: LoopHandle
     private let isDrainWanted = Atomic(false)
     private let resolved = Locked<[Resolution]>([])
+    private let requests = Locked<[Request]>([])
+
+    /// What the bridge is asked while it runs.
+    enum Request: Sendable {
+        case reload(BridgeSettings)
+        /// The file has a fault.
+        case reloadFault(String)
+        case totals
+    }
 
     /// A result of the system's resolver.
     struct Resolution: Sendable {
@@ -28,6 +37,30 @@ public final class BridgeControl: Sendable {
     public func drain() {
         isDrainWanted.store(true, ordering: .releasing)
         handle.wake()
+    }
+
+    /// The bridge has the rules of other settings from now on.
+    public func reload(_ settings: BridgeSettings) { put(.reload(settings)) }
+
+    /// The bridge logs that it keeps its rules, and why.
+    public func keepRules(because fault: String) { put(.reloadFault(fault)) }
+
+    /// The bridge logs its counters.
+    public func logTotals() { put(.totals) }
+
+    private func put(_ request: Request) {
+        requests.withLock { requests in
+            guard requests.count < BridgeLimits.requestsMaximum else { return }
+            requests.append(request)
+        }
+        handle.wake()
+    }
+
+    func takeRequests() -> [Request] {
+        requests.withLock { requests in
+            defer { requests = [] }
+            return requests
+        }
     }
 
     var wantsDrain: Bool { isDrainWanted.load(ordering: .acquiring) }
@@ -148,6 +181,13 @@ struct BridgeHandler: LoopHandler, ~Copyable {
 
     mutating func woken(in loop: inout EventLoop) {
         if control.wantsDrain { bridge.drain(now: loop.now) }
+        for request in control.takeRequests() {
+            switch request {
+            case .reload(let settings): bridge.reload(settings)
+            case .reloadFault(let fault): bridge.keepRules(because: fault)
+            case .totals: bridge.logTotals()
+            }
+        }
         for resolution in control.takeResolved() { connect(resolution, &loop) }
     }
 

@@ -29,8 +29,11 @@ package enum BridgeEffect: Equatable {
 }
 
 package struct MessageBridge: ~Copyable {
-    let settings: BridgeSettings
+    /// A reload changes the rules and the time between totals, and nothing else.
+    var settings: BridgeSettings
     var rules: RuleSet { settings.rules }
+    /// Settings of a reload that wait until no request for subscriptions is open.
+    var nextSettings: BridgeSettings?
     private let jitterSeed: UInt64
     private let freshEpoch: UInt64
 
@@ -70,7 +73,7 @@ package struct MessageBridge: ~Copyable {
     var nextRetry = Instant.never
     var nextSubscriptionRetry = Instant.never
     var nextUnmatchedLine = Instant(milliseconds: 0)
-    private var nextTotals = Instant.never
+    var nextTotals = Instant.never
     private(set) var drainDeadline: Instant?
     private(set) var hasLeft = false
 
@@ -100,9 +103,7 @@ package struct MessageBridge: ~Copyable {
     // MARK: - Life
 
     package mutating func start(now: Instant) {
-        if settings.totalsSeconds > 0 {
-            nextTotals = now.advanced(bySeconds: UInt64(settings.totalsSeconds))
-        }
+        scheduleTotals(now)
         if inward.isMissingAny {
             log("recovery", "missing=\(inward.notes.count { !$0.isSettled })")
         } else {
@@ -203,6 +204,7 @@ package struct MessageBridge: ~Copyable {
         }
         takeForeignEvents(now)
         takeMartletEvents(now)
+        applyReload(now)
         // Before the messages, which may leave no room in the outbox for a request.
         pumpSubscriptions(now)
         pumpInward(now)
@@ -210,7 +212,7 @@ package struct MessageBridge: ~Copyable {
         if now >= nextTotals {
             logTotals()
             logMissing()
-            nextTotals = now.advanced(bySeconds: UInt64(settings.totalsSeconds))
+            scheduleTotals(now)
         }
         if let drainDeadline, !hasLeft, isIdle || now >= drainDeadline { leave(now) }
     }
@@ -230,7 +232,14 @@ package struct MessageBridge: ~Copyable {
         foreign.leave(now: now)
     }
 
-    private mutating func logTotals() {
+    /// After the next line of totals; `never` if there is only the last.
+    mutating func scheduleTotals(_ now: Instant) {
+        nextTotals =
+            settings.totalsSeconds > 0
+            ? now.advanced(bySeconds: UInt64(settings.totalsSeconds)) : .never
+    }
+
+    package mutating func logTotals() {
         totals.filters = UInt64(foreignSubscriptions.filterCount + martletSubscriptions.filterCount)
         totals.missing = UInt64(
             foreignSubscriptions.missing.count + martletSubscriptions.missing.count)

@@ -9,6 +9,7 @@ import Primitives
 /// Connects a gateway's machine with a loop.
 struct GatewayHandler: LoopHandler, ~Copyable {
     private let settings: GatewaySettings
+    private let control: GatewayControl
     private var machine: GatewayMachine
     private let lookups = PendingLookups()
     private var uplink: ConnectionID?
@@ -27,8 +28,9 @@ struct GatewayHandler: LoopHandler, ~Copyable {
     private var isStarted = false
     private var isStopping = false
 
-    init(_ settings: GatewaySettings) {
+    init(_ settings: GatewaySettings, _ control: GatewayControl) {
         self.settings = settings
+        self.control = control
         connections = Array(repeating: nil, count: settings.lines.count)
         machine = GatewayMachine(
             settings, jitterSeed: .random(in: 0...(.max)), outboxEpoch: .random(in: 1...(.max)))
@@ -90,10 +92,11 @@ struct GatewayHandler: LoopHandler, ~Copyable {
     ) {}
 
     mutating func woken(in loop: inout EventLoop) {
+        for request in control.takeRequests() where !isStopping { carryOut(request, loop.now) }
         for (server, result) in lookups.takeDone() where !isStopping {
             if server == machine.server, isDialing { connect(result, &loop) }
             for index in sought.sorted()
-            where settings.lines[index].endpoint == .tcp(server) {
+            where machine.lines[index].settings.endpoint == .tcp(server) {
                 sought.remove(index)
                 open(index, in: &loop) { loop throws(TransportError) in
                     try loop.connect(to: try result.get()[0])
@@ -121,6 +124,16 @@ struct GatewayHandler: LoopHandler, ~Copyable {
         _ = send(&loop)
     }
 
+    private mutating func carryOut(_ request: GatewayControl.Request, _ now: Instant) {
+        switch request {
+        case .lines(let lines):
+            machine.setLines(lines, now: now)
+            while connections.count < machine.lines.count { connections.append(nil) }
+        case .linesFault(let fault): machine.keepLines(because: fault)
+        case .totals: machine.logTotals()
+        }
+    }
+
     // MARK: - Effects
 
     private mutating func carryOut(_ loop: inout EventLoop) {
@@ -135,6 +148,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
                 isUplinkOpen = false
                 isDialing = false
             case .open(let index): open(index, in: &loop)
+            case .close(let index, let last): close(index, after: last, in: &loop)
             case .pause(let index):
                 if let connection = connections[index] { loop.pauseReading(connection) }
             case .resume(let index):
@@ -158,7 +172,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
     }
 
     private mutating func open(_ index: Int, in loop: inout EventLoop) {
-        switch settings.lines[index].endpoint {
+        switch machine.lines[index].settings.endpoint {
         case .tcp(let server):
             sought.insert(index)
             lookups.begin(server, waking: loop.handle)
@@ -167,6 +181,18 @@ struct GatewayHandler: LoopHandler, ~Copyable {
                 try loop.adopt(socket: try Terminal.open(path, baud: baud))
             }
         }
+    }
+
+    /// The machine needs no event about the end.
+    private mutating func close(_ index: Int, after last: [UInt8], in loop: inout EventLoop) {
+        sought.remove(index)
+        guard let connection = connections[index] else { return }
+        connections[index] = nil
+        lineOf[connection] = nil
+        if !last.isEmpty {
+            _ = last.withUnsafeBytes { loop.append($0, to: connection, .required) }
+        }
+        loop.close(connection, afterFlush: true)
     }
 
     private mutating func open(

@@ -49,4 +49,10 @@ public enum GatewayEvent: String, CaseIterable, Sendable {
     case deviceSilent = "device_silent"
     case willRefused = "will_refused"
     case gatewayStopping = "gateway_stopping"
+    /// The counters since the start, after SIGUSR1 and at the end.
+    case totals = "totals"
+    /// The lines were read again: `lines`, `added`, `removed`.
+    case reloaded = "reloaded"
+    /// The lines cannot be read or used, and stay as they were: `detail`.
+    case reloadFailed = "reload_failed"
 }

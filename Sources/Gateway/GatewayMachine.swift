@@ -22,6 +22,8 @@ package enum GatewayEffect: Equatable {
     case hangUp
     /// Open a line; `lineOpened` or `lineClosed` follows.
     case open(Int)
+    /// Pass the last bytes to a line and close it. The machine needs no event about its end.
+    case close(Int, last: [UInt8])
     /// Stop reading a line, until `resume`.
     case pause(Int)
     case resume(Int)
@@ -49,7 +51,8 @@ package struct GatewayMachine: ~Copyable {
     var backlogByteCount = 0
     /// Bytes for the broker.
     private(set) var outgoing: [UInt8] = []
-    private(set) var effects: [GatewayEffect] = []
+    var effects: [GatewayEffect] = []
+    var totals = GatewayTotals()
     private var isStopping = false
     private var isLoggedIn = false
     /// Why the connection to the broker ended; empty if the machine knows the reason.
@@ -105,10 +108,11 @@ package struct GatewayMachine: ~Copyable {
             case .connectionWanted: effects.append(.dial)
             case .connected(let connected):
                 write(.brokerConnected, "server=\(server)")
+                totals.brokerLogins += 1
                 isLoggedIn = true
                 failuresReported = settings.servers.map { _ in "" }
                 uplink.connected(connected.accepted)
-                for index in lines.indices {
+                for index in lines.indices where !lines[index].isRemoved {
                     lines[index].link.accept()
                     hasOutgoing(index)
                     markReady(index)
@@ -188,21 +192,26 @@ package struct GatewayMachine: ~Copyable {
         }
         if isOverrun(index, by: packet) {
             guard !Self.isTransient(packet) else {
+                totals.deliveriesLost += 1
                 write(.lineOverrun, line: index, now: now, detail: "lost=delivery")
                 return
             }
+            totals.connectionsLost += 1
             write(.lineOverrun, line: index, now: now, detail: "lost=connection")
             cutLink(index)
             detach(index)
             return
         }
         let identity = lines[index].identity
+        let wasConnected = lines[index].isDeviceConnected
+        totals.toDevices += 1
         let verdict = packet.withUnsafeBytes {
             lines[index].conversation.passed($0, as: identity)
         }
         lines[index].silenceMillisecondsMaximum =
             lines[index].conversation.silenceMillisecondsMaximum
         if lines[index].conversation.phase == .open { lines[index].refusal = nil }
+        if lines[index].isDeviceConnected, !wasConnected { totals.deviceLogins += 1 }
         switch verdict {
         case .goesOn: sendToDevice(packet, index)
         case .goesOnAs(let packet): sendToDevice(packet, index)
@@ -346,6 +355,7 @@ package struct GatewayMachine: ~Copyable {
     }
 
     private mutating func pass(_ packet: [UInt8], _ index: Int) {
+        totals.toBroker += 1
         if let channel = lines[index].channel {
             send(packet, channel)
             return
@@ -370,6 +380,7 @@ package struct GatewayMachine: ~Copyable {
     private mutating func report(
         _ reason: ReasonCode, hasOwnCredential: Bool, line index: Int, now: Instant
     ) {
+        totals.devicesRefused += 1
         guard lines[index].refusal != reason else { return }
         lines[index].refusal = reason
         var detail = "reason=\(reason.name) code=\(reason.rawValue)"
@@ -388,6 +399,7 @@ package struct GatewayMachine: ~Copyable {
         let byteCount = lines[index].link.takeNoise()
         guard byteCount > 0 else { return }
         lines[index].noiseByteCount += byteCount
+        totals.noiseBytes += UInt64(byteCount)
         guard now >= lines[index].noiseReportAt else { return }
         lines[index].noiseReportAt = now.advanced(
             byMilliseconds: GatewayLimits.noisePeriodMilliseconds)
@@ -405,6 +417,7 @@ package struct GatewayMachine: ~Copyable {
             if uplink.machine.isConnected { lines[index].link.accept() }
         case .received(let bytes): lines[index].conversation.append(bytes)
         case .lost:
+            totals.broken += 1
             write(.lineBroken, line: index, now: now)
             leaveGhost(index)
         }
@@ -439,7 +452,7 @@ package struct GatewayMachine: ~Copyable {
     }
 
     /// The device is lost, and the broker is told: its will is sent.
-    private mutating func detach(_ index: Int) {
+    mutating func detach(_ index: Int) {
         leaveGhost(index)
         loseGhost(index)
     }
@@ -451,6 +464,7 @@ package struct GatewayMachine: ~Copyable {
     private mutating func refuse(
         _ reason: ReasonCode, line index: Int, now: Instant, isConnected: Bool
     ) {
+        totals.faulty += 1
         write(.deviceFaulty, line: index, now: now, detail: "reason=\(reason.name)")
         sendToDevice(Uplink.refusal(reason, isConnected: isConnected), index)
         closeLink(index)
@@ -492,7 +506,10 @@ package struct GatewayMachine: ~Copyable {
     package mutating func lineClosed(_ index: Int, _ detail: String, now: Instant) {
         if lines[index].connection == .open {
             write(.lineClosed, line: index, now: now)
-        } else if !lines[index].isReported {
+        } else {
+            totals.unavailable += 1
+        }
+        if lines[index].connection != .open, !lines[index].isReported {
             // Once, until the line opens again.
             write(.lineUnavailable, line: index, now: now, detail: "detail=\"\(detail)\"")
             lines[index].isReported = true
@@ -513,6 +530,7 @@ package struct GatewayMachine: ~Copyable {
                 lines[index].connection = .opening
                 effects.append(.open(index))
             } else {
+                totals.silent += 1
                 write(.deviceSilent, line: index, now: now)
                 closeLink(index)
                 detach(index)
@@ -525,7 +543,7 @@ package struct GatewayMachine: ~Copyable {
         hasOutgoing(index)
     }
 
-    private mutating func closeLink(_ index: Int) {
+    mutating func closeLink(_ index: Int) {
         lines[index].link.close()
         hasOutgoing(index)
     }
@@ -567,7 +585,8 @@ package struct GatewayMachine: ~Copyable {
     /// The gateway's own will is not sent; those of its devices are.
     package mutating func stop(now: Instant) {
         isStopping = true
-        write(.gatewayStopping, "lines=\(lines.count)")
+        write(.gatewayStopping, "lines=\(lineCount)")
+        logTotals()
         uplink.machine.leave(now: now)
         drain(now)
         gatherOwnBytes(now)
@@ -589,7 +608,7 @@ package struct GatewayMachine: ~Copyable {
         write(event, fields)
     }
 
-    private mutating func write(_ event: GatewayEvent, _ fields: String) {
+    mutating func write(_ event: GatewayEvent, _ fields: String) {
         effects.append(.log("event=\(event.rawValue) \(fields)"))
     }
 }

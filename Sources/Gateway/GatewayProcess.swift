@@ -11,19 +11,20 @@ extension LineEndpoint: CustomStringConvertible {
     }
 }
 
-/// Runs a gateway until ``LoopHandle/requestStop()``.
+/// Runs a gateway until ``GatewayControl/stop()``.
 public enum GatewayProcess {
     /// Runs the loop on the calling thread.
     ///
     /// - Returns: the reason why it had to stop; nil if it was requested.
     public static func run(
-        _ settings: GatewaySettings, handle: LoopHandle
+        _ settings: GatewaySettings, _ control: GatewayControl
     ) throws(TransportError) -> String? {
         var configuration = EventLoop.Configuration()
-        configuration.connectionsMaximum = settings.lines.count + 2
+        // The lines may change, and those that were removed may linger.
+        configuration.connectionsMaximum = GatewayLimits.linesWithRemovedMaximum + 2
         configuration.lingerMilliseconds = 1_000
-        var loop = try EventLoop(configuration, handle: handle)
-        var handler = GatewayHandler(settings)
+        var loop = try EventLoop(configuration, handle: control.handle)
+        var handler = GatewayHandler(settings, control)
         // No event starts the first turn.
         loop.nextWake = loop.now
         while loop.turn(&handler) {}

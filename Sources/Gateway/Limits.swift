@@ -6,6 +6,11 @@ public enum GatewayLimits {
     /// Lines of one gateway. The broker allows 1,024 channels on a connection (PROTOCOL.md section
     /// 7). Each line may hold a stale one, and 24 remain for devices that reconnect.
     public static let linesMaximum = 1_000
+    /// Lines of one gateway, with those that were removed and whose channels the broker has not
+    /// ended yet: a reload may replace all of them.
+    static let linesWithRemovedMaximum = 2 * linesMaximum
+    /// Requests of signals that wait for a turn. Each names all lines, so the last ones are enough.
+    static let requestsMaximum = 16
     /// Channels open at the broker at a time, including those without a device.
     static let channelsMaximum = 1_024
     /// Channels without a device that one line may hold: its stale connection, and one that the

@@ -38,6 +38,8 @@ struct Line {
 
     let settings: LineSettings
     let identity: LineIdentity
+    /// It is no line of the gateway any more; its place is used again when its channels have ended.
+    var isRemoved = false
     var connection = Connection.closed
     /// Whether the log has a line that it cannot be opened.
     var isReported = false
@@ -90,6 +92,14 @@ struct Line {
         redialMilliseconds = Self.redialMillisecondsMinimum
     }
 
+    /// Whether its place can be another line's.
+    var isVacant: Bool {
+        isRemoved && channel == nil && formers.isEmpty && !isReady && !isSpeaking
+    }
+
+    /// Whether its device has a connection to the broker.
+    var isDeviceConnected: Bool { channel != nil && conversation.phase == .open }
+
     /// Whether the device's CONNECT must wait for the broker's answer to an earlier one. This
     /// bounds the channels of a device that reconnects as fast as it can.
     var isConnectHeld: Bool {
@@ -108,7 +118,7 @@ struct Line {
     /// When there is work without input.
     var nextDeadline: Instant {
         switch connection {
-        case .closed: redialAt
+        case .closed: isRemoved ? .never : redialAt
         case .opening: .never
         case .open: silenceDeadline
         }

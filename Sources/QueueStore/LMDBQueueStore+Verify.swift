@@ -34,11 +34,14 @@ extension LMDBQueueStore {
             }
             let strayCount = try PageCheck.run(path: path, progress: progress)
             if strayCount > 0 {
-                report.find("\(strayCount) pages behind the end of the file belong to nothing")
+                report.find(
+                    "\(strayCount) pages behind the end of the file belong to nothing",
+                    .none("nothing is lost; a backup that is restored does not have them"))
             }
             let environment = try Environment(
                 directory: directory, lock: lock, mapByteCount: options.mapByteCount,
                 isReadOnly: true)
+            report.commitNumber = environment.commitNumber
             let formats = StoreFormats.known
             if let found = try storedFormat(environment, directory: directory) {
                 try formats.check(found)
@@ -46,18 +49,19 @@ extension LMDBQueueStore {
                 guard found == formats.current else {
                     report.find(
                         "the store has format \(found): its next start makes it"
-                            + " \(formats.current), check it then")
+                            + " \(formats.current), check it then",
+                        .none("start the broker once"))
                     return report
                 }
             }
             var verification = try Verification(environment: environment, progress: progress)
             defer { verification.end() }
             try verification.run(into: &report)
-            try verification.read(into: &visitor)
+            try verification.read(into: &visitor, report)
         } catch .system(let call, let path, let errno) {
             throw .system(call: call, path: path, errno: errno)
         } catch {
-            report.find("\(error)", preventsStart: true)
+            report.find("\(error)", preventsStart: true, .none("restore a backup"))
         }
         return report
     }
@@ -102,6 +106,8 @@ private struct Verification {
     private let tables: Tables
     private let scratch: UnsafeMutableRawPointer
     private var holders: [UInt64: Holders] = [:]
+    /// Messages whose body cannot be read.
+    private var unreadable: Set<UInt64> = []
     /// Whether the sums of bodies, entries and releases are checked.
     private let addsUp: Bool
     private let progress: CopyProgress?
@@ -140,9 +146,34 @@ private struct Verification {
             let count = holders.releasedCount + holders.entryCount + holders.setAsideCount
             if count != holders.receiverCount {
                 report.find(
-                    "message \(id) accounts for \(count) of \(holders.receiverCount) receivers")
+                    "message \(id) accounts for \(count) of \(holders.receiverCount) receivers",
+                    remedy(of: id, holders))
             }
         }
+    }
+
+    /// What makes the count of a message's receivers agree with the entries that have it.
+    private func remedy(of id: UInt64, _ holders: Holders) -> VerificationReport.Remedy {
+        guard !unreadable.contains(id) else { return .included }
+        let held = holders.entryCount + holders.setAsideCount
+        guard held > 0 else {
+            return .changes(
+                Self.removal(ofMessage: id), "remove it: no queue has an entry with it")
+        }
+        guard held <= holders.receiverCount else {
+            return .changes(
+                [.setReceivers(message: id, count: held)],
+                "set its receivers to \(held), the entries that have it; nothing is lost")
+        }
+        let released = holders.receiverCount - held
+        return .changes(
+            [.setReleased(message: id, count: released)],
+            "count \(released) releases, because \(held) entries have it; nothing is lost")
+    }
+
+    private static func removal(ofMessage id: UInt64) -> [StoreRepair.Change] {
+        let key = [UInt8](bigEndian: id)
+        return [.remove(.messages, key: key), .remove(.releases, key: key)]
     }
 
     /// Calls `body` with every key and value of a table; returns their number.
@@ -161,14 +192,18 @@ private struct Verification {
         return count
     }
 
-    /// Reads the contents of the store as a start does.
-    func read(into visitor: inout some StoreVisitor & ~Copyable) throws(StoreError) {
+    /// Reads the contents of the store as a start does; without damaged records, if a repair
+    /// removes all of them.
+    func read(
+        into visitor: inout some StoreVisitor & ~Copyable, _ report: VerificationReport
+    ) throws(StoreError) {
         var doomed: Set<QueueID> = []
         _ = try walk(tables.doomed) { (key, _) throws(StoreError) in
             if key.count == 8 { doomed.insert(QueueID(raw: key.bigEndian(at: 0))) }
         }
         let reading = StoreReading(
-            transaction: transaction, tables: tables, scratch: scratch, doomedQueues: doomed)
+            transaction: transaction, tables: tables, scratch: scratch, doomedQueues: doomed,
+            skipsDamagedRecords: !report.isBeyondRepair)
         do throws(StoreError) {
             _ = try reading.readAll(into: &visitor)
         } catch .damagedRecord {
@@ -177,23 +212,29 @@ private struct Verification {
     }
 
     private func verifyMeta(into report: inout VerificationReport) throws(StoreError) {
-        for key in [MetaKey.format, .identity, .stamp, .backup] {
+        for key in [MetaKey.format, .identity, .stamp, .backup, .position] {
             do throws(StoreError) {
                 let value = try metaValue(key, transaction: transaction, table: tables.meta) {
                     $0.count
                 }
                 // A store without a commit has no stamp.
                 if value == nil, key == .format || key == .identity {
-                    report.find("\(key.rawValue) is missing", preventsStart: true)
+                    report.find(
+                        "\(key.rawValue) is missing", preventsStart: true, key.remedyOfDamage)
                 }
+                if value != nil, key == .position { report.belongsToCluster = true }
             } catch .damagedMeta(let name) {
-                report.find("\(name) fails its checksum", preventsStart: true)
+                if key == .position { report.belongsToCluster = true }
+                report.find("\(name) fails its checksum", preventsStart: true, key.remedyOfDamage)
             }
         }
         let doomedCount = try walk(tables.doomed) { (key, value) throws(StoreError) in
             if key.count != 8 || SealedValue.open(value, seed: .doomedQueue, key: key) == nil {
                 report.find(
-                    "deleted queue \(readable(key)) fails its checksum", preventsStart: true)
+                    "deleted queue \(readable(key)) fails its checksum", preventsStart: true,
+                    .changes(
+                        [.remove(.doomed, key: [UInt8](key))],
+                        "remove the mark: the next start deletes queues without an owner anyway"))
             }
         }
         if doomedCount > 0 { report.summary.append("\(doomedCount) queues are being deleted") }
@@ -206,27 +247,52 @@ private struct Verification {
                 let name = table.map { "\($0)" } ?? "unknown"
                 report.find(
                     "record \(readable(key.dropFirst())) of table \(name) fails its checksum",
-                    preventsStart: true)
+                    preventsStart: true, Self.remedy(ofRecord: key, value, in: table))
             }
         }
         report.summary.append("\(count) records")
     }
 
+    private static func remedy(
+        ofRecord key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer,
+        in table: RecordTable?
+    ) -> VerificationReport.Remedy {
+        guard let table else {
+            return .none("a newer broker may have written it: start that one, or restore a backup")
+        }
+        guard let loss = table.lossOfRow else {
+            return .none("messages or other records need it: restore a backup")
+        }
+        // The name of these is in the value, not in the key.
+        let isNumbered = table == .retained || table == .wills
+        let text = isNumbered ? "; its bytes: \(readable(value.dropFirst(8).prefix(96)))" : ""
+        return .changes([.remove(.records, key: [UInt8](key))], "remove it: \(loss)\(text)")
+    }
+
     private mutating func verifyMessages(into report: inout VerificationReport) throws(StoreError) {
         var holders: [UInt64: Holders] = [:]
+        var unreadable: Set<UInt64> = []
         let count = try walk(tables.messages) { (key, value) throws(StoreError) in
             guard key.count == 8 else {
-                return report.find("\(readable(key)) is no message id")
+                return report.find(
+                    "\(readable(key)) is no message id",
+                    .changes(
+                        [.remove(.messages, key: [UInt8](key))],
+                        "remove it: no entry can name it"))
             }
             let id: UInt64 = key.bigEndian(at: 0)
             if StoredMessage.block(value, id: id) == nil {
-                report.find("message \(id) fails its checksum")
+                unreadable.insert(id)
+                report.find(
+                    "message \(id) fails its checksum",
+                    .changes(Self.removal(ofMessage: id), "remove it: nobody can receive it"))
             }
             if addsUp, let receiverCount = StoredMessage.receiverCount(value, id: id) {
                 holders[id] = Holders(receiverCount: receiverCount)
             }
         }
         self.holders = holders
+        self.unreadable = unreadable
         report.summary.append("\(count) messages")
     }
 
@@ -235,12 +301,22 @@ private struct Verification {
         _ = try walk(tables.releases) { (key, value) throws(StoreError) in
             guard key.count == 8,
                 let count = StoredRelease.count(value, id: key.bigEndian(at: 0))
-            else { return report.find("release \(readable(key)) fails its checksum") }
+            else {
+                return report.find(
+                    "release \(readable(key)) fails its checksum",
+                    .changes(
+                        [.remove(.releases, key: [UInt8](key))],
+                        "remove it: the releases are counted from the entries"))
+            }
             if addsUp { released.append((key.bigEndian(at: 0), count)) }
         }
         for release in released {
             if addsUp, holders[release.id] == nil {
-                report.find("message \(release.id) is released and missing")
+                report.find(
+                    "message \(release.id) is released and missing",
+                    .changes(
+                        [.remove(.releases, key: [UInt8](bigEndian: release.id))],
+                        "remove the release; nothing is lost"))
             }
             holders[release.id]?.releasedCount = release.count
         }
@@ -253,11 +329,22 @@ private struct Verification {
         var lastQueue: UInt64?
         let count = try walk(tables.entries) { (key, value) throws(StoreError) in
             guard let place = EntryKey(key), let entry = StoredEntry(value, key: place) else {
-                return report.find("entry \(readable(key)) fails its checksum")
+                return report.find(
+                    "entry \(readable(key)) fails its checksum", Self.removal(ofEntry: key),
+                    queue: EntryKey(key).map { QueueID(raw: $0.queue) })
             }
-            if addsUp, holders[entry.message] == nil {
+            let name = "entry \(place.number) of queue \(place.queue)"
+            if addsUp, holders[entry.message] == nil, !unreadable.contains(entry.message) {
                 report.find(
-                    "entry \(place.number) of queue \(place.queue) has no message \(entry.message)")
+                    "\(name) has no message \(entry.message)", Self.removal(ofEntry: key),
+                    queue: QueueID(raw: place.queue))
+            } else if addsUp, unreadable.contains(entry.message) {
+                // A finding of its message.
+                report.repairs.append(
+                    StoreRepair(
+                        "\(name) has message \(entry.message), which cannot be read",
+                        Self.entryAction, changes: [.remove(.entries, key: [UInt8](key))],
+                        queue: QueueID(raw: place.queue)))
             }
             holders[entry.message]?.entryCount += 1
             if lastQueue != place.queue { queues += 1 }
@@ -267,13 +354,25 @@ private struct Verification {
         report.summary.append("\(count) entries in \(queues) queues")
     }
 
+    private static let entryAction = "remove it: its receiver does not get this message"
+
+    private static func removal(
+        ofEntry key: UnsafeRawBufferPointer
+    ) -> VerificationReport.Remedy {
+        .changes([.remove(.entries, key: [UInt8](key))], entryAction)
+    }
+
     private mutating func verifyDamaged(into report: inout VerificationReport) throws(StoreError) {
         var holders = holders
         let count = try walk(tables.damaged) { (key, value) throws(StoreError) in
             guard let place = EntryKey(key),
                 let evidence = SealedValue.open(value, seed: .damagedEntry, key: key)
             else {
-                return report.find("set-aside entry \(readable(key)) fails its checksum")
+                return report.find(
+                    "set-aside entry \(readable(key)) fails its checksum",
+                    .changes(
+                        [.remove(.damaged, key: [UInt8](key))],
+                        "remove it: it was not delivered any more"))
             }
             let original = UnsafeRawBufferPointer(rebasing: evidence.dropFirst())
             if let entry = StoredEntry(original, key: place) {
@@ -285,5 +384,28 @@ private struct Verification {
         }
         self.holders = holders
         if count > 0 { report.summary.append("\(count) entries were set aside as damaged") }
+    }
+}
+
+extension MetaKey {
+    /// What can be done if it is damaged, or missing.
+    fileprivate var remedyOfDamage: VerificationReport.Remedy {
+        switch self {
+        case .format: .none("nobody knows what the rows mean: restore a backup")
+        case .stamp: .none("the broker's clock is in it, for every deadline: restore a backup")
+        case .position: .none("copy the store of another node (--copy-node)")
+        case .identity, .backup:
+            .changes(
+                [.renewIdentity],
+                "make a new one, as for a restored backup: devices resume at the beginning and "
+                    + "may receive messages again")
+        }
+    }
+}
+
+extension [UInt8] {
+    /// The key of a number.
+    fileprivate init(bigEndian number: UInt64) {
+        self = Swift.withUnsafeBytes(of: number.bigEndian) { [UInt8]($0) }
     }
 }

@@ -43,6 +43,8 @@ public enum StoreError: Error, Hashable, Sendable {
     /// A record of the cluster's log had another effect here than in the store of its author: this
     /// copy is damaged, and a new one is needed.
     case divergedCopy(sequence: UInt64)
+    /// The store has another commit than the one that a repair was proposed for.
+    case changedMeanwhile(directory: String)
 
     /// Whether a transaction failed for lack of space, and may be tried again with less.
     var isFull: Bool {
@@ -101,6 +103,8 @@ extension StoreError: CustomStringConvertible {
             return
                 "record \(sequence) of the cluster's log has another effect on this store than on "
                 + "the primary's: copy another node's store"
+        case .changedMeanwhile(let directory):
+            return "the store in \(directory) has changed since it was checked: check it again"
         }
     }
 }

@@ -85,12 +85,23 @@ public struct StopSignals: Sendable {
     /// Calls `body` on a thread of its own when the first signal arrives. The next SIGINT or
     /// SIGTERM ends the process at once with ``StopSignal/exitStatus``.
     ///
-    /// - Parameter body: must return soon, because the next signal is received afterwards.
-    public func whenFirstComes(_ body: @escaping @Sendable (StopSignal) -> Void) {
+    /// - Parameters:
+    ///   - others: called at each of these signals, which do not stop the program. They must be
+    ///     among those of the initialiser.
+    ///   - body: must return soon, as the others, because the next signal is received afterwards.
+    public func whenFirstComes(
+        besides others: [Int32: @Sendable () -> Void] = [:],
+        _ body: @escaping @Sendable (StopSignal) -> Void
+    ) {
         let signals = signals
         let isStarted = Thread.detach(name: "signals") {
-            body(StopSignal(number: signals.next()))
-            Self.endAtNext(signals)
+            var number = signals.next()
+            while let other = others[number] {
+                other()
+                number = signals.next()
+            }
+            body(StopSignal(number: number))
+            Self.endAtNext(signals, ignoring: Set(others.keys))
         }
         precondition(isStarted, "process \(getpid()) cannot start the thread for signals")
     }
@@ -103,12 +114,16 @@ public struct StopSignals: Sendable {
         _ = Thread.detach(name: "signals") { Self.endAtNext(signals) }
     }
 
-    private static func endAtNext(_ signals: BlockedSignals) -> Never {
+    private static func endAtNext(
+        _ signals: BlockedSignals, ignoring others: Set<Int32> = []
+    ) -> Never {
         while true {
             let signal = StopSignal(number: signals.next())
             // A terminal that closes sends SIGHUP once from the system and once from the shell, and
             // systemd may send it right behind SIGTERM: it does not request an immediate end.
-            if signal.number != SIGHUP { _exit(signal.exitStatus) }
+            if signal.number != SIGHUP, !others.contains(signal.number) {
+                _exit(signal.exitStatus)
+            }
         }
     }
 }

@@ -5,7 +5,6 @@ import CommandLineOptions
 import Files
 import Glibc
 import NetTransport
-import Threads
 
 enum BridgeOption: String, OptionRules {
     case config
@@ -44,10 +43,10 @@ enum BridgeOption: String, OptionRules {
             ],
           }
 
-        Martlet's token may also be in MARTLET_TOKEN. After SIGTERM, SIGINT or SIGHUP the bridge
-        waits for outstanding answers and stops; a second SIGTERM or SIGINT stops it at once. No
-        acknowledged message is lost by that or by a kill. docs/operating/bridge.md lists all keys
-        and the guarantees.
+        Martlet's token may also be in MARTLET_TOKEN. After SIGTERM or SIGINT the bridge waits for
+        outstanding answers and stops; a second one stops it at once. No acknowledged message is
+        lost by that or by a kill. SIGHUP reads the rules again, SIGUSR1 writes a line of counters.
+        docs/operating/bridge.md lists all keys and the guarantees.
         """
 }
 
@@ -60,16 +59,12 @@ enum BridgeProgram {
                 return .success
             case .run(let parsed):
                 let path = try parsed.required(.config)
-                let text = try UsageError.reading(path)
-                let settings = try BridgeFile.settings(
-                    text: text, path: path,
-                    token: getenv("MARTLET_TOKEN").map { String(cString: $0) }
-                )
+                let settings = try settings(path)
                 if parsed.has(.checkConfig) {
                     StandardStream.output.print("the configuration is valid")
                     return .success
                 }
-                return run(settings)
+                return run(settings, path: path)
             }
         } catch {
             StandardStream.error.print(
@@ -78,11 +73,28 @@ enum BridgeProgram {
         }
     }
 
-    private static func run(_ settings: BridgeSettings) -> ExitCode {
-        let signals = StopSignals()
+    private static func settings(_ path: String) throws(UsageError) -> BridgeSettings {
+        try BridgeFile.settings(
+            text: try UsageError.reading(path), path: path,
+            token: getenv("MARTLET_TOKEN").map { String(cString: $0) })
+    }
+
+    /// Reads the file again, on the thread of signals.
+    private static func reload(_ path: String, _ control: BridgeControl) {
+        do throws(UsageError) {
+            control.reload(try settings(path))
+        } catch {
+            control.keepRules(because: error.message)
+        }
+    }
+
+    private static func run(_ settings: BridgeSettings, path: String) -> ExitCode {
+        let signals = ProgramSignals()
         do throws(TransportError) {
             let control = try BridgeControl()
-            signals.whenFirstComes { _ in control.drain() }
+            signals.receive(
+                reload: { reload(path, control) }, report: { control.logTotals() },
+                stop: { control.drain() })
             return run(settings, control)
         } catch {
             StandardStream.error.print("martlet-gateway bridge: \(error)")

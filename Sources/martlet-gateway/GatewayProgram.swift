@@ -6,7 +6,6 @@ import Gateway
 import Glibc
 import MartletClient
 import NetTransport
-import Threads
 
 enum GatewayOption: String, OptionRules {
     case server
@@ -14,6 +13,7 @@ enum GatewayOption: String, OptionRules {
     case token
     case tokenFile = "token-file"
     case line
+    case lines
     case willTo = "will-to"
     case will
     case version
@@ -21,7 +21,7 @@ enum GatewayOption: String, OptionRules {
 
     var shape: OptionShape {
         switch self {
-        case .server, .ca, .token, .tokenFile, .willTo, .will: .value
+        case .server, .ca, .token, .tokenFile, .lines, .willTo, .will: .value
         case .line: .repeated
         case .version, .help: .flag
         }
@@ -40,6 +40,8 @@ enum GatewayOption: String, OptionRules {
                               the device cannot log in as another one. PLACE is /dev/ttyUSB0,
                               /dev/ttyUSB0@57600 (the default is 115200 baud), or
                               tcp://HOST:PORT, the UART of an emulator or a terminal server
+          --lines=FILE        a file with a line in each of its lines, written as IDENTITY=PLACE;
+                              SIGHUP reads it again, and other lines continue meanwhile
           --server=ADDRESS    the broker, tls://HOST:PORT or tcp://HOST:PORT  or MARTLET_SERVER;
                               the nodes of a cluster with commas between them
           --ca=FILE           the trusted authorities (default: the system's)     or MARTLET_CA
@@ -58,14 +60,15 @@ enum GatewayOption: String, OptionRules {
 
         A device counts as lost, and its will is sent, when its line ends (an emulator exits, an
         adapter is unplugged) or when it is silent for one and a half times its keep-alive.
-        SIGTERM, SIGINT or SIGHUP stops the gateway; its devices are lost then. For more see
-        docs/operating/gateway.md.
+        SIGTERM or SIGINT stops the gateway; its devices are lost then. So does SIGHUP without
+        --lines. SIGUSR1 writes a line of counters. For more see docs/operating/gateway.md.
         """
 }
 
 enum GatewayProgram {
     static func run(_ arguments: ArraySlice<String>) -> ExitCode {
         let settings: GatewaySettings
+        let options: ParsedOptions<GatewayOption>
         do throws(UsageError) {
             switch try OptionParser<GatewayOption>.parse(arguments) {
             case .help:
@@ -74,22 +77,29 @@ enum GatewayProgram {
             case .run(let parsed) where parsed.has(.version):
                 StandardStream.output.print("martlet-gateway \(ProgramVersion.text)")
                 return .success
-            case .run(let parsed): settings = try self.settings(parsed)
+            case .run(let parsed):
+                options = parsed
+                settings = try self.settings(parsed)
             }
         } catch {
             StandardStream.error.print(
                 "martlet-gateway: \(error.message)\nSee martlet-gateway --help")
             return .usage
         }
-        return run(settings)
+        return run(settings, options)
     }
 
-    private static func run(_ settings: GatewaySettings) -> ExitCode {
-        let signals = StopSignals()
+    private static func run(
+        _ settings: GatewaySettings, _ options: ParsedOptions<GatewayOption>
+    ) -> ExitCode {
+        let signals = ProgramSignals()
         do throws(TransportError) {
-            let handle = try LoopHandle()
-            signals.whenFirstComes { _ in handle.requestStop() }
-            if let failure = try GatewayProcess.run(settings, handle: handle) {
+            let control = try GatewayControl()
+            let reload: @Sendable () -> Void = { Self.reload(options, control) }
+            signals.receive(
+                reload: options.has(.lines) ? reload : nil, report: { control.logTotals() },
+                stop: { control.stop() })
+            if let failure = try GatewayProcess.run(settings, control) {
                 StandardStream.error.print("martlet-gateway: \(failure)")
                 return .notConnected
             }
@@ -119,6 +129,32 @@ enum GatewayProgram {
                 throw UsageError("--ca: \(error)")
             }
         }
+        var settings = GatewaySettings(
+            servers: servers, tls: tls, token: try token(parsed), lines: try lines(parsed))
+        guard !settings.lines.isEmpty || parsed.has(.lines) else {
+            throw UsageError("missing --line USER=PLACE, or --lines FILE")
+        }
+        settings.willUser = parsed[.willTo]
+        if let text = parsed[.will] { settings.willText = text }
+        if let fault = settings.fault { throw UsageError(fault) }
+        return settings
+    }
+
+    /// Reads the lines again, on the thread of signals.
+    private static func reload(
+        _ options: ParsedOptions<GatewayOption>, _ control: GatewayControl
+    ) {
+        do throws(UsageError) {
+            control.setLines(try lines(options))
+        } catch {
+            control.keepLines(because: error.message)
+        }
+    }
+
+    /// The lines of the command line, and those of the file.
+    private static func lines(
+        _ parsed: ParsedOptions<GatewayOption>
+    ) throws(UsageError) -> [LineSettings] {
         var lines: [LineSettings] = []
         for text in parsed.all(.line) {
             guard let line = LineSettings(text) else {
@@ -128,13 +164,13 @@ enum GatewayProgram {
             }
             lines.append(line)
         }
-        guard !lines.isEmpty else { throw UsageError("missing --line USER=PLACE") }
-        var settings = GatewaySettings(
-            servers: servers, tls: tls, token: try token(parsed), lines: lines)
-        settings.willUser = parsed[.willTo]
-        if let text = parsed[.will] { settings.willText = text }
-        if let fault = settings.fault { throw UsageError(fault) }
-        return settings
+        guard let path = parsed[.lines] else { return lines }
+        let text = try UsageError.reading(path)
+        do throws(LineFile.Fault) {
+            return lines + (try LineFile.lines(text: text, path: path))
+        } catch {
+            throw UsageError("\(error)")
+        }
     }
 
     /// The file, if one is named: an exported variable of a shell has lower priority.

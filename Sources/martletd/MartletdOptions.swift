@@ -15,6 +15,8 @@ enum MartletdOption: String, OptionRules {
     case checkConfig = "check-config"
     case printConfig = "print-config"
     case verifyStore = "verify-store"
+    case repair
+    case dryRun = "dry-run"
     case restore
     case foundCluster = "found-cluster"
     case copyNode = "copy-node"
@@ -25,7 +27,9 @@ enum MartletdOption: String, OptionRules {
         switch self {
         case .config, .data, .restore, .copyNode: .value
         case .set, .listen: .repeated
-        case .dev, .checkConfig, .printConfig, .verifyStore, .foundCluster, .version, .help: .flag
+        case .dev, .checkConfig, .printConfig, .verifyStore, .repair, .dryRun, .foundCluster,
+            .version, .help:
+            .flag
         }
     }
 
@@ -57,6 +61,9 @@ enum MartletdOption: String, OptionRules {
           --print-config       print the effective values and the origin of each, and exit
           --verify-store       check every record of the store and exit, with the progress on a
                                terminal; the broker must not run
+          --repair             with --verify-store: repair what can be repaired, and name each
+                               change and each loss
+          --dry-run            with --repair: name the changes and make none
           --restore DIR        restore a backup of the store into an empty data directory and exit
           --found-cluster      make the store the first one of a cluster whose log is empty, and
                                exit

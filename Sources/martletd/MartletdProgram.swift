@@ -23,6 +23,15 @@ enum MartletdProgram {
             StandardStream.output.print("martletd \(ProgramVersion.text)")
             return .success
         }
+        let needs: [(MartletdOption, MartletdOption)] = [
+            (.repair, .verifyStore), (.dryRun, .repair),
+        ]
+        for (option, needed) in needs
+        where options.has(option) && !options.has(needed) {
+            StandardStream.error.print(
+                "martletd: --\(option.rawValue) needs --\(needed.rawValue)\nSee martletd --help")
+            return .usage
+        }
         let configuration: LoadedConfiguration
         do throws(ConfigurationError) {
             configuration = try ConfigurationFile.load(
@@ -36,7 +45,7 @@ enum MartletdProgram {
             StandardStream.output.print(configuration.printed)
             return .success
         }
-        if options.has(.verifyStore) { return verifyStore(configuration.settings) }
+        if options.has(.verifyStore) { return verifyStore(configuration.settings, options) }
         if let backup = options[.restore] { return restore(backup, configuration.settings) }
         if options.has(.foundCluster) || options.has(.copyNode) {
             return prepareCluster(configuration.settings, copyingTo: options[.copyNode])
@@ -59,11 +68,15 @@ enum MartletdProgram {
         return .success
     }
 
-    private static func verifyStore(_ settings: BrokerSettings) -> ExitCode {
+    private static func verifyStore(
+        _ settings: BrokerSettings, _ options: ParsedOptions<MartletdOption>
+    ) -> ExitCode {
+        let mode: RepairMode =
+            options.has(.dryRun) ? .dryRun : options.has(.repair) ? .repair : .none
         do throws(StartError) {
             let isTerminal = isatty(StandardStream.error.rawValue) == 1
             let report = try StoreVerification.run(
-                settings, showing: isTerminal ? showProgress : nil)
+                settings, mode, showing: isTerminal ? showProgress : nil)
             if isTerminal { rewriteLine("") }
             StandardStream.output.print(report.text)
             return report.isSound ? .success : .storeUnusable

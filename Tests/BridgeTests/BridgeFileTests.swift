@@ -35,7 +35,7 @@ import WireFormat
               stateFile: "/s",
               packetMaximumBytes: 70000,
               totalsSeconds: 0,
-              toMartlet: [{ from: "a/#", to: { topic: "b/{1..}" }, qos: 1 }],
+              toMartlet: [{ from: "a/#", to: { topic: "b/{1..}" }, qos: 1, retain: true }],
               toMqtt: [{ from: { topic: "b/+" }, to: "c/{1}", retain: true }],
               deadLetter: { martlet: "dead/{topic}", mqtt: "dead/{from}" },
             }
@@ -53,6 +53,7 @@ import WireFormat
         #expect(settings.totalsSeconds == 0)
         #expect(settings.rules.inward.map(\.qos) == [.atLeastOnce])
         #expect(settings.rules.inward.map(\.form) == [.raw])
+        #expect(settings.rules.inward.map(\.isRetained) == [true])
         #expect(settings.rules.outward.map(\.isRetained) == [true])
         #expect(settings.rules.inwardDeadLetter != nil)
         #expect(settings.rules.outwardDeadLetter != nil)

@@ -25,6 +25,9 @@ private enum Flaw {
 /// Everything of one run.
 private struct Storm: ~Copyable {
     private let settings: BridgeSettings
+    /// Fewer rules, to which a reload changes for a while.
+    private let fewerRules: BridgeSettings
+    private(set) var reloadCount = 0
     private var bridge: MessageBridge
     /// What is on the bridge's disk.
     private var disk: BridgeRecord?
@@ -67,7 +70,9 @@ private struct Storm: ~Copyable {
         random = SeededRandom(seed: seed)
         var settings = try modelSettings(topicCount: isAboutSubscriptions ? 7 : 0)
         if isAboutSubscriptions { settings.packetMaximum = 160 }
+        let fewerRules = try modelSettings(topicCount: isAboutSubscriptions ? 3 : 0)
         self.settings = settings
+        self.fewerRules = fewerRules
         bridge = MessageBridge(settings, stored: nil, jitterSeed: seed, freshEpoch: seed | 1)
         bridge.start(now: now)
     }
@@ -101,6 +106,10 @@ private struct Storm: ~Copyable {
         case 56 where isAboutSubscriptions: loseMartletSession()
         case 57 where isAboutSubscriptions: martlet.refusesSubscriptions.toggle()
         case 58 where isAboutSubscriptions: foreign.refusesSubscriptions.toggle()
+        // New rules ask again for what a flaw has forgotten.
+        case 59 where isAboutSubscriptions && flaw == nil:
+            reloadCount += 1
+            bridge.reload(chance(50) ? settings : fewerRules)
         default: turn()
         }
     }
@@ -280,6 +289,7 @@ private struct Storm: ~Copyable {
         martlet.refusesSubscriptions = false
         foreign.refusesSubscriptions = false
         isHealing = true
+        if flaw == nil { bridge.reload(settings) }
         for _ in 0..<4_000 {
             now = now.advanced(byMilliseconds: 50)
             connect()

@@ -24,7 +24,7 @@ package final class GatewaySite {
     package var stalledByteCount = 0
     /// Looking at every line in every turn is slow where there are a thousand.
     package var checksInvariants = true
-    package let identities: [ModelBroker.Identity]
+    package private(set) var identities: [ModelBroker.Identity]
 
     /// - Parameter ports: those of the broker's addresses.
     package init(_ names: [String], ports: [UInt16] = [2]) {
@@ -85,6 +85,20 @@ package final class GatewaySite {
         guard isDialWanted else { return }
         isDialWanted = false
         machine.uplinkClosed(detail, now: now)
+        turn()
+    }
+
+    /// A signal changes the lines; they have these names.
+    package func setLines(_ names: [String]) {
+        let lines = names.map { LineSettings("\($0)=tcp://127.0.0.1:1")! }
+        identities += lines.map { ModelBroker.Identity(user: $0.user, device: $0.device) }
+        broker.identities = Set(identities)
+        machine.setLines(lines, now: now)
+        // A place for each of them, removed ones included.
+        while written.count < identities.count {
+            written.append([])
+            isLineWanted.append(false)
+        }
         turn()
     }
 
@@ -152,6 +166,9 @@ package final class GatewaySite {
             case .dial: isDialWanted = true
             case .hangUp: isUplinkOpen = false
             case .open(let index): isLineWanted[index] = true
+            case .close(let index, let last):
+                written[index] += last
+                isLineWanted[index] = false
             case .pause, .resume: break
             case .log(let line):
                 precondition(line.utf8.allSatisfy { $0 >= 0x20 }, "a line that is two")

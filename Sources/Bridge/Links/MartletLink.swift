@@ -83,6 +83,7 @@ package final class MartletLink {
             grade: grade, number: number ?? 0, target: target,
             payload: ByteRange(offset: address.count, count: message.payload.count))
         send.isRaw = message.isRaw
+        send.isRetained = message.isRetained
         send.expirySeconds = message.expirySeconds
         return (address + message.payload).withUnsafeBytes { source in
             do throws(ClientError) {

@@ -57,6 +57,19 @@ struct DesiredSubscriptions {
         entries = (wants + obsolete.map { .obsolete($0) }).map { Entry(want: $0) }
     }
 
+    /// Changes to those of other rules; no request may be open. Entries that stay keep their state.
+    ///
+    /// - Parameter earlier: filters that the session has, or may have.
+    mutating func replace(_ wants: [Want], earlier: some Sequence<String>) {
+        precondition(!isAnythingAsked, "rules change while \(entries.count) requests may be open")
+        var known: [Want: Entry] = [:]
+        for entry in entries { known[entry.want] = entry }
+        self = DesiredSubscriptions(wants, earlier: earlier)
+        for index in entries.indices {
+            if let entry = known[entries[index].want] { entries[index] = entry }
+        }
+    }
+
     // MARK: - Numbers
 
     /// Filters that the broker has confirmed.

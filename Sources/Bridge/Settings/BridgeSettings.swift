@@ -65,6 +65,8 @@ public enum BridgeLimits {
     static let packetMaximumMaximum = 64 << 20
     /// Bytes that may wait for one side's socket before no more are written to it.
     static let backlogMaximum = 1 << 20
+    /// Requests of signals that wait for a turn: only the last reload counts.
+    static let requestsMaximum = 16
     /// Rules of one file: each filter is in the record.
     static let rulesMaximum = 1_000
     /// Bytes of the record, twice in the file.

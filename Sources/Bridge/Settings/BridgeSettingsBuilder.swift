@@ -159,12 +159,13 @@ struct BridgeSettingsBuilder {
     private mutating func readInward(
         _ node: JSON5Node, key: String, reader r: inout SectionReader
     ) {
-        let known = ["from", "to", "payload", "type", "qos"]
+        let known = ["from", "to", "payload", "type", "qos", "retain"]
         let members = r.members(node, key, known: known)
         var filter: TopicFilter?
         var target: InwardRule.Target?
         var form: InwardRule.Form?
         var type: (value: UInt8, offset: Int)?
+        var retain: (value: Bool, offset: Int)?
         var qos = MQTT.QoS.exactlyOnce
         // The template is checked against the filter, which may follow it.
         if let from = members.first(where: { $0.key == "from" }) {
@@ -179,6 +180,7 @@ struct BridgeSettingsBuilder {
             case "type":
                 type = r.integer(node, path, in: 0...255).map { (UInt8($0), node.offset) }
             case "qos": qos = readQoS(node, key: path, reader: &r)
+            case "retain": retain = r.boolean(node, path).map { ($0, node.offset) }
             default: break
             }
         }
@@ -191,9 +193,12 @@ struct BridgeSettingsBuilder {
         if case .topic = target { isTopic = true }
         let rule = InwardRule(
             filter: filter, target: target, form: form ?? (isTopic ? .raw : .text),
-            type: type?.value ?? 0, qos: qos)
+            type: type?.value ?? 0, qos: qos, isRetained: retain?.value ?? false)
         if rule.form == .raw, !isTopic {
             r.complain("\(key).payload", "can be raw only to a topic", at: node.offset)
+        }
+        if let retain, retain.value, !isTopic {
+            r.complain("\(key).retain", "is for a topic only", at: retain.offset)
         }
         if let type, rule.form != .text {
             r.complain("\(key).type", "is for the payload text only", at: type.offset)

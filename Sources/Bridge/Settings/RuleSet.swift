@@ -30,6 +30,8 @@ struct InwardRule: Hashable, Sendable {
     var type: UInt8 = 0
     /// The highest QoS of the subscription.
     var qos = MQTT.QoS.exactlyOnce
+    /// Whether the message becomes the retained message of its topic; only to a topic.
+    var isRetained = false
 }
 
 /// Messages from Martlet to the MQTT broker.
@@ -71,6 +73,7 @@ struct PreparedSend: Hashable, Sendable {
 
     var target: Target
     var isRaw: Bool
+    var isRetained = false
     var payload: [UInt8]
     var expirySeconds: UInt32 = 0
 }
@@ -138,13 +141,17 @@ struct RuleSet: Hashable, Sendable {
         }
         switch rule.form {
         case .raw:
-            return .forward(PreparedSend(target: target, isRaw: true, payload: payload))
+            return .forward(
+                PreparedSend(
+                    target: target, isRaw: true, isRetained: rule.isRetained, payload: payload))
         case .text:
             guard TextRules.isUTF8(payload.span.bytes) else {
                 return .refused(.payloadFormatInvalid)
             }
             return .forward(
-                PreparedSend(target: target, isRaw: false, payload: [rule.type] + payload))
+                PreparedSend(
+                    target: target, isRaw: false, isRetained: rule.isRetained,
+                    payload: [rule.type] + payload))
         case .json:
             var binary = [UInt8](repeating: 0, count: payload.count)
             let count = payload.withUnsafeBytes { json in
@@ -152,7 +159,9 @@ struct RuleSet: Hashable, Sendable {
             }
             guard let count else { return .refused(.payloadFormatInvalid) }
             return .forward(
-                PreparedSend(target: target, isRaw: false, payload: Array(binary[..<count])))
+                PreparedSend(
+                    target: target, isRaw: false, isRetained: rule.isRetained,
+                    payload: Array(binary[..<count])))
         }
     }
 

@@ -19,6 +19,9 @@ struct Restoration {
     var identity: StoreIdentity?
     /// The first invalid row.
     var failure: RestoreError?
+    /// The rows are only examined, and no broker starts with them.
+    var isExamination = false
+    var examination = RestoreExamination()
 }
 
 /// A store passes its contents to a broker: give the broker to the store's restore, then call
@@ -51,6 +54,7 @@ extension Broker: StoreVisitor {
             conversationTable.restore(outline, of: conversation)
         case .inherited, nil:
             // The queue has no owner, because its deletion was under way.
+            commits.noteRestored(ownerless: outline.tally)
             commits.delete(queue)
         }
     }

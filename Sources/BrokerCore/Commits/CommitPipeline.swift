@@ -51,7 +51,20 @@ struct CommitPipeline: ~Copyable {
 
     /// Stores the first reason for which the restore fails.
     mutating func fail(_ error: RestoreError) {
+        if case .danglingRecord(let table, let key) = error, restoration?.isExamination == true {
+            restoration?.examination.dangling.append((table, key))
+            return
+        }
         if restoration?.failure == nil { restoration?.failure = error }
+    }
+
+    /// The restore lists the records that a start would refuse, and does not fail at them.
+    mutating func beginExamination() { restoration?.isExamination = true }
+
+    /// Notes a queue that no row names.
+    mutating func noteRestored(ownerless tally: QueueTally) {
+        restoration?.examination.ownerlessQueueCount += 1
+        restoration?.examination.ownerlessEntryCount += tally.count
     }
 
     /// Stores the identity of the store when the rows were written.

@@ -41,10 +41,14 @@ struct AdministrationLoopHandler: LoopHandler, ~Copyable {
         var start = Int(bytes.offset)
         let end = bytes.endOffset
         let arena = loop.arena
+        var lines: [[UInt8]] = []
         while let feed = arena[start..<end].firstIndex(of: UInt8(ascii: "\n")) {
-            let reply = service.answer(Array(arena[start..<feed]))
-            _ = reply.withUnsafeBytes { loop.append($0, to: connection, .required) }
+            lines.append(Array(arena[start..<feed]))
             start = feed + 1
+        }
+        if !lines.isEmpty {
+            let replies = service.answer(lines)
+            _ = replies.withUnsafeBytes { loop.append($0, to: connection, .required) }
         }
         return Consumption(consumed: start - Int(bytes.offset))
     }

@@ -55,13 +55,51 @@ struct AdministrationService {
         started = clock.moment()
     }
 
-    /// Executes the request in a line and returns the line with its reply.
-    func answer(_ line: [UInt8]) -> [UInt8] {
-        do throws(AdministrationRefusal) {
-            return try execute(AdministrationCommand(line: line), replyingAs: .line)
-        } catch {
-            return error.line
+    /// Executes the requests in lines and returns the lines with their replies, in order. Messages
+    /// that follow each other are begun together and share a commit.
+    func answer(_ lines: [[UInt8]]) -> [UInt8] {
+        var replies: [UInt8] = []
+        var sends: [(request: SendMessage, progress: SendProgress)] = []
+        for line in lines {
+            do throws(AdministrationRefusal) {
+                let command = try AdministrationCommand(line: line)
+                if case .sendMessage(let request) = command {
+                    sends.append((request, try begin(request)))
+                    guard sends.count == AdministrationLine.requestsTogetherMaximum else {
+                        continue
+                    }
+                    replies += finish(&sends)
+                } else {
+                    replies += finish(&sends)
+                    replies += try execute(command, replyingAs: .line)
+                }
+            } catch {
+                replies += finish(&sends) + error.line
+            }
         }
+        return replies + finish(&sends)
+    }
+
+    /// Waits for the commit of messages and returns the lines with their replies.
+    private func finish(
+        _ sends: inout [(request: SendMessage, progress: SendProgress)]
+    ) -> [UInt8] {
+        defer { sends = [] }
+        var last: UInt64?
+        for case .pending(let send) in sends.lazy.map(\.progress) { last = send.sequence }
+        if let last { shared.waitForCommit(of: last) }
+        var replies: [UInt8] = []
+        for (request, progress) in sends {
+            do throws(AdministrationRefusal) {
+                switch progress {
+                case .complete(let reply): replies += request.line(replying: reply)
+                case .pending(let send): replies += request.line(replying: try finish(send))
+                }
+            } catch {
+                replies += error.line
+            }
+        }
+        return replies
     }
 
     /// The form of a reply.

@@ -1,25 +1,36 @@
-// `martletd --verify-store`: what is wrong with the store of a broker that does not run.
+// `martletd --verify-store`: what is wrong with the store of a broker that does not run, and its
+// repair.
 
-import BrokerCore
 import Configuration
-import Primitives
 import QueueStore
 import Threads
+
+/// What `--verify-store` does about findings.
+public enum RepairMode: Sendable {
+    case none
+    /// Names what a repair would change. Changes nothing.
+    case dryRun
+    case repair
+}
 
 /// The result of checking a store.
 public struct StoreVerification: Sendable {
     public let text: String
+    /// Whether the store has no finding; after a repair, whether it has none any more.
     public let isSound: Bool
 
     /// Checks the store of a configuration; no broker may have it open. To find everything that a
     /// start would refuse, the check reads the rows into a broker as a start does.
     ///
-    /// - Parameter show: called about twice in a second, on another thread, with the percentage
-    ///   that is done.
+    /// - Parameters:
+    ///   - mode: a repair changes nothing if a finding that prevents a start has none.
+    ///   - show: called about twice in a second, on another thread, with the percentage that is
+    ///     done.
     public static func run(
-        _ settings: BrokerSettings, showing show: (@Sendable (Int) -> Void)? = nil
+        _ settings: BrokerSettings, _ mode: RepairMode = .none,
+        showing show: (@Sendable (Int) -> Void)? = nil
     ) throws(StartError) -> StoreVerification {
-        guard let show else { return try run(settings, progress: nil) }
+        guard let show else { return try run(settings, mode, progress: nil) }
         let (progress, end) = (CopyProgress(), WakeSignal())
         let display = Thread(name: "progress") {
             var isOver = false
@@ -33,41 +44,39 @@ public struct StoreVerification: Sendable {
             end.notify()
             display.join()
         }
-        return try run(settings, progress: progress)
+        return try run(settings, mode, progress: progress)
     }
 
     private static func run(
-        _ settings: BrokerSettings, progress: CopyProgress?
+        _ settings: BrokerSettings, _ mode: RepairMode, progress: CopyProgress?
     ) throws(StartError) -> StoreVerification {
-        let beginning = Moment(instant: Instant(milliseconds: 0), unixMilliseconds: 0)
-        var broker = Broker(limits: CoreLimits(settings), loopCount: 1, at: beginning)
-        let report: VerificationReport
-        do throws(StoreError) {
-            report = try LMDBQueueStore.verify(
-                directory: settings.dataDirectory, options: StoreOptions(settings),
-                progress: progress, into: &broker)
-        } catch {
-            throw .store(error)
-        }
-        var refusals: [String] = []
-        var repairs: [String] = []
-        do throws(RestoreError) {
-            try broker.finishRestoring(
-                RestoredState(
-                    identity: StoreIdentity(high: 0, low: 0), nextMessage: StoredMessageID(raw: 1),
-                    stamp: nil, damaged: []),
-                newEpochSeed: 1, at: beginning)
-            let count = broker.counters.rowsRepaired
-            if count > 0 {
-                repairs.append("the next start removes \(count) rows of ended sessions")
+        let examination = try StoreExamination(settings, progress: progress)
+        switch mode {
+        case .none:
+            let lines = examination.refusals + examination.findings + examination.verdict
+            return StoreVerification(
+                text: lines.joined(separator: "\n"), isSound: examination.isSound)
+        case .dryRun:
+            return StoreVerification(
+                text: examination.plan(isDryRun: true).joined(separator: "\n"),
+                isSound: examination.isSound)
+        case .repair:
+            var lines = examination.plan(isDryRun: false)
+            guard examination.isRepairable, !examination.repairs.isEmpty else {
+                return StoreVerification(
+                    text: lines.joined(separator: "\n"), isSound: examination.isSound)
             }
-        } catch {
-            refusals.append("a broker would not start: \(error)")
+            do throws(StoreError) {
+                try LMDBQueueStore.repair(
+                    directory: settings.dataDirectory, options: StoreOptions(settings),
+                    examination.repairs, of: examination.report.commitNumber)
+            } catch {
+                throw .store(error)
+            }
+            let after = try StoreExamination(settings, progress: nil)
+            lines += after.refusals + after.findings + after.verdict
+            return StoreVerification(
+                text: lines.joined(separator: "\n"), isSound: after.isSound)
         }
-        let findingCount = report.findingCount + refusals.count
-        let verdict = findingCount == 0 ? "sound" : "damaged: \(findingCount) findings"
-        let lines = refusals + report.findings + report.summary + repairs + [verdict]
-        return StoreVerification(
-            text: lines.joined(separator: "\n"), isSound: findingCount == 0)
     }
 }

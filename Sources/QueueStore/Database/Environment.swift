@@ -105,6 +105,13 @@ struct Environment: ~Copyable {
         return (info.me_last_pgno + 1) * pageByteCount
     }
 
+    /// The number of the last commit.
+    var commitNumber: Int {
+        var info = MDB_envinfo()
+        mdb_env_info(handle, &info)
+        return info.me_last_txnid
+    }
+
     var fileDescriptor: Int32 {
         var descriptor: Int32 = -1
         mdb_env_get_fd(handle, &descriptor)

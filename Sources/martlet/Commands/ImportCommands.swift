@@ -182,44 +182,57 @@ enum ImportMosquittoCommand {
             rights: passwords.map { ($0.rights ?? []).joined(separator: "\n") })
     }
 
-    /// The user whose retained message a topic has; nil without one.
-    private static func keeper(
-        of topic: String, app: String, _ broker: borrowing AdministrationConnection
-    ) throws(AdministrationError) -> String? {
-        do throws(AdministrationError) {
-            return try broker.send(ShowRetained(app: app, topic: topic)).message.from
-        } catch {
-            guard case .refused = error else { throw error }
-            return nil
-        }
-    }
-
+    /// Sends the retained messages in pieces, each with one commit on the broker's machine.
     private static func retain(
         _ plan: inout ImportPlan, _ broker: borrowing AdministrationConnection
     ) throws {
         guard !plan.retained.isEmpty else { return }
         _ = try broker.send(AddUser(app: plan.app, user: sender))
         let now = Int64(time(nil))
-        for (index, message) in plan.retained.enumerated() {
-            if let keeper = try keeper(of: message.topic, app: plan.app, broker), keeper != sender {
+        var (start, bar) = (0, ProgressBar())
+        defer { bar.clear() }
+        while start < plan.retained.count {
+            let end = endOfPiece(
+                from: start, plan.retained.count, AdministrationLine.requestsTogetherMaximum
+            ) { plan.retained[$0].itemByteCount }
+            try retain(start..<end, of: &plan, at: now, by: broker)
+            start = end
+            let total = plan.retained.count
+            bar.show(UInt64(end), of: UInt64(total), "\(end) of \(total) retained messages")
+        }
+    }
+
+    /// Sends a piece, without the topics that somebody has published on since.
+    private static func retain(
+        _ piece: Range<Int>, of plan: inout ImportPlan, at now: Int64,
+        by broker: borrowing AdministrationConnection
+    ) throws(AdministrationError) {
+        let app = plan.app
+        let found = try broker.send(
+            all: plan.retained[piece].map { ShowRetained(app: app, topic: $0.topic) })
+        var taken: [Int] = []
+        for (index, result) in zip(piece, found) {
+            if case .success(let reply) = result, reply.message.from != sender {
                 plan.refuse(
                     retained: index,
-                    "\(keeper) has published another one, which stays; to take this one, run "
-                        + "martlet retained delete first")
-                continue
+                    "\(reply.message.from) has published another one, which stays; to take this "
+                        + "one, run martlet retained delete first")
+            } else {
+                taken.append(index)
             }
-            do throws(AdministrationError) {
-                _ = try broker.send(
-                    SendMessage(
-                        app: plan.app, from: sender, topic: message.topic,
-                        base64: Data(message.payload).base64EncodedString(),
-                        contentType: message.contentType,
-                        expirySeconds: message.expiresUnixSeconds.map { UInt64(max(1, $0 - now)) },
-                        isRetained: true))
-            } catch {
-                guard case .refused(let refusal) = error else { throw error }
-                plan.refuse(retained: index, refusal.message)
-            }
+        }
+        let messages = taken.map { plan.retained[$0] }
+        let results = try broker.send(
+            all: messages.map { message in
+                SendMessage(
+                    app: app, from: sender, topic: message.topic,
+                    base64: Data(message.payload).base64EncodedString(),
+                    contentType: message.contentType,
+                    expirySeconds: message.expiresUnixSeconds.map { UInt64(max(1, $0 - now)) },
+                    isRetained: true)
+            })
+        for (index, result) in zip(taken, results) {
+            if case .failure(let refusal) = result { plan.refuse(retained: index, refusal.message) }
         }
     }
 }

@@ -37,6 +37,29 @@ enum AdministrationConnection: ~Copyable {
         }
     }
 
+    /// Makes requests and waits for their replies, in order. On the admin socket, messages among
+    /// them share a commit.
+    ///
+    /// - Parameter requests: at most ``AdministrationLine/requestsTogetherMaximum``.
+    borrowing func send<Request: AdministrationRequest>(
+        all requests: [Request]
+    ) throws(AdministrationError) -> [Result<Request.Reply, AdministrationRefusal>] {
+        switch self {
+        case .socket(let client): return try client.send(all: requests)
+        case .http(let client):
+            var results: [Result<Request.Reply, AdministrationRefusal>] = []
+            for request in requests {
+                do throws(AdministrationError) {
+                    results.append(.success(try client.send(request)))
+                } catch {
+                    guard case .refused(let refusal) = error else { throw error }
+                    results.append(.failure(refusal))
+                }
+            }
+            return results
+        }
+    }
+
     /// How many of these users one request can mint tokens for; at least one.
     borrowing func mintCount(of users: ArraySlice<String>) -> Int {
         switch self {

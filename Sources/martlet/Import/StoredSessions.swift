@@ -55,6 +55,11 @@ struct SessionImport {
     let items: [Item]
 }
 
+extension RetainedImport {
+    /// Bytes of its request.
+    var itemByteCount: Int { topic.utf8.count + payload.count * 4 / 3 + 300 }
+}
+
 extension StoredMessage {
     /// Bytes of an item of a request.
     var itemByteCount: Int { topic.count + payload.count * 4 / 3 + 300 }

@@ -9,6 +9,8 @@ final class TestBridge {
     private let files: TemporaryDirectory
     var directory: String { files.path }
     private(set) var process: ChildProcess?
+    /// The members of its file beside the rules.
+    private let members: String
 
     /// Writes its file and starts it.
     ///
@@ -24,11 +26,11 @@ final class TestBridge {
         version: String = "5", server: String? = nil, foreign: String = "", rights: [String]? = nil
     ) async throws {
         files = try TemporaryDirectory("bridge")
+        let directory = files.path
         try Data(try broker.token("gate", rights: rights).utf8)
             .write(to: URL(filePath: "\(directory)/token"))
         chmod("\(directory)/token", 0o600)
-        let text = """
-            {
+        members = """
               // A comment, as people write them.
               mqtt: {
                 server: "\(server ?? "tcp://127.0.0.1:\(port)")",
@@ -44,11 +46,22 @@ final class TestBridge {
                 tokenFile: "\(directory)/token",
               },
               stateFile: "\(directory)/state",
-              \(rules)
-            }
             """
-        try Data(text.utf8).write(to: URL(filePath: "\(directory)/bridge.json5"))
+        try write(rules: rules)
         try await start()
+    }
+
+    /// Writes its file with other rules.
+    func write(rules: String) throws {
+        try Data("{\n\(members)\n\(rules)\n}\n".utf8)
+            .write(to: URL(filePath: "\(directory)/bridge.json5"))
+    }
+
+    /// Sends SIGHUP; returns the line of the log about it.
+    func reload() async throws -> String {
+        let count = process!.lines.count
+        process!.signal(SIGHUP)
+        return try await process!.line(with: "event=reload", from: count)
     }
 
     deinit { process?.signal(SIGKILL) }

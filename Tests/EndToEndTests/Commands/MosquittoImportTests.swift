@@ -173,6 +173,28 @@ extension EndToEndTests {
             #expect(kept.content.text == "newer")
         }
 
+        @Test func `messages that are sent together have their answers in order`() async throws {
+            let broker = try await TestBroker()
+            try broker.addUsers("alice", "bob")
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            let before = try broker.counter("store/batches")
+            let results = try administration.send(
+                all: (0..<AdministrationLine.requestsTogetherMaximum).map { number in
+                    SendMessage(
+                        app: "demo", from: "alice", users: [number % 7 == 3 ? "nobody" : "bob"],
+                        b: "number \(number)")
+                })
+            #expect(results.count == AdministrationLine.requestsTogetherMaximum)
+            for (number, result) in results.enumerated() {
+                let isTaken = if case .success = result { true } else { false }
+                #expect(isTaken == (number % 7 != 3), "\(number): \(result)")
+            }
+            #expect(try broker.counter("store/batches") - before < 100)
+            let bob = try await broker.client("bob")
+            let texts = (0..<results.count).filter { $0 % 7 != 3 }.map { "number \($0)" }
+            #expect(try await bob.nextTexts(texts.count) == texts)
+        }
+
         @Test func `half-broken files are told line by line, and the rest is taken`() async throws {
             try await passwords([("alice", "apw", "sha512-pbkdf2")])
             var lines = try String(contentsOfFile: files.file("passwd"), encoding: .utf8)
