@@ -48,7 +48,7 @@ extension EndToEndTests {
             let client = try Self.client(
                 "diuit_ends",
                 ["\(try await broker.port("http"))", try broker.token("alice"), what])
-            #expect(try await client.exit(within: 100) == .code(0), "\(client.text)")
+            #expect(try await client.exit(within: 200) == .code(0), "\(client.text)")
             if what == "unread" {
                 #expect(try broker.counter("interfaces/diuit/refused") == 2_000)
             }
