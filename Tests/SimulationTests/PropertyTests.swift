@@ -165,7 +165,6 @@ import Testing
         .keptResult: 4,
         .unsyncedLog: 3,
         .skippedRecord: 1,
-        .acceptedRefusal: 4,
         .unsaidRefusal: 4,
         .keptExpired: 5,
         .earlyCommit: 4,

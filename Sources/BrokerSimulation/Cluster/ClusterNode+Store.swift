@@ -122,11 +122,10 @@ extension ClusterNode {
 
     private func applyFirst() {
         let (position, batch) = unapplied.removeFirst()
-        guard var batch else { return pass(position) }
+        guard let batch else { return pass(position) }
         setPosition(position)
         lastBatch = position.sequence
         guard !context.misbehaves(.skippedRecord, perTenThousand: 200) else { return }
-        if context.has(.acceptedRefusal) { batch.outcome.refusesSends = false }
         if !store.replay(batch) {
             context.oracle.fail(
                 .storesAreEqual,

@@ -271,8 +271,6 @@ public enum Mutation: String, CaseIterable, Sendable {
     case unsyncedLog = "unsynced-log"
     /// A standby sometimes omits a record.
     case skippedRecord = "skipped-record"
-    /// A standby stores sends that the primary has refused.
-    case acceptedRefusal = "accepted-refusal"
     /// A record does not say that sends were refused.
     case unsaidRefusal = "unsaid-refusal"
     /// A record does not say which entries had expired.
@@ -302,7 +300,7 @@ public enum Mutation: String, CaseIterable, Sendable {
         case .ignoredLease, .lastTryLease, .stoppedClock, .ignoredFence, .hastyTakeover,
             .blindTakeover, .uncheckedAppend, .earlyRelease, .believedWrongLast,
             .believedTimeout, .believedFull, .keptResult, .unsyncedLog, .skippedRecord,
-            .acceptedRefusal, .unsaidRefusal, .keptExpired, .earlyCommit, .earlyPosition,
+            .unsaidRefusal, .keptExpired, .earlyCommit, .earlyPosition,
             .lostLocalCommit, .copyWithoutRows, .earlyApplied, .staleCore, .unseenGap,
             .encodedRefusal:
             true
