@@ -247,15 +247,15 @@ private struct Verification {
                 let name = table.map { "\($0)" } ?? "unknown"
                 report.find(
                     "record \(readable(key.dropFirst())) of table \(name) fails its checksum",
-                    preventsStart: true, Self.remedy(ofRecord: key, value, in: table))
+                    preventsStart: true,
+                    Self.remedy(ofRecord: [UInt8](key), [UInt8](value), in: table))
             }
         }
         report.summary.append("\(count) records")
     }
 
     private static func remedy(
-        ofRecord key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer,
-        in table: RecordTable?
+        ofRecord key: [UInt8], _ value: [UInt8], in table: RecordTable?
     ) -> VerificationReport.Remedy {
         guard let table else {
             return .none("a newer broker may have written it: start that one, or restore a backup")
@@ -266,7 +266,7 @@ private struct Verification {
         // The name of these is in the value, not in the key.
         let isNumbered = table == .retained || table == .wills
         let text = isNumbered ? "; its bytes: \(readable(value.dropFirst(8).prefix(96)))" : ""
-        return .changes([.remove(.records, key: [UInt8](key))], "remove it: \(loss)\(text)")
+        return .changes([.remove(.records, key: key)], "remove it: \(loss)\(text)")
     }
 
     private mutating func verifyMessages(into report: inout VerificationReport) throws(StoreError) {
@@ -330,13 +330,14 @@ private struct Verification {
         let count = try walk(tables.entries) { (key, value) throws(StoreError) in
             guard let place = EntryKey(key), let entry = StoredEntry(value, key: place) else {
                 return report.find(
-                    "entry \(readable(key)) fails its checksum", Self.removal(ofEntry: key),
+                    "entry \(readable(key)) fails its checksum",
+                    Self.removal(ofEntry: [UInt8](key)),
                     queue: EntryKey(key).map { QueueID(raw: $0.queue) })
             }
             let name = "entry \(place.number) of queue \(place.queue)"
             if addsUp, holders[entry.message] == nil, !unreadable.contains(entry.message) {
                 report.find(
-                    "\(name) has no message \(entry.message)", Self.removal(ofEntry: key),
+                    "\(name) has no message \(entry.message)", Self.removal(ofEntry: [UInt8](key)),
                     queue: QueueID(raw: place.queue))
             } else if addsUp, unreadable.contains(entry.message) {
                 // A finding of its message.
@@ -356,10 +357,8 @@ private struct Verification {
 
     private static let entryAction = "remove it: its receiver does not get this message"
 
-    private static func removal(
-        ofEntry key: UnsafeRawBufferPointer
-    ) -> VerificationReport.Remedy {
-        .changes([.remove(.entries, key: [UInt8](key))], entryAction)
+    private static func removal(ofEntry key: [UInt8]) -> VerificationReport.Remedy {
+        .changes([.remove(.entries, key: key)], entryAction)
     }
 
     private mutating func verifyDamaged(into report: inout VerificationReport) throws(StoreError) {
