@@ -29,6 +29,11 @@ static inline CURLcode curl_set_receiver(CURL *handle, curl_receiver receiver, v
     CURLcode code = curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, receiver);
     return code == CURLE_OK ? curl_easy_setopt(handle, CURLOPT_WRITEDATA, context) : code;
 }
+static inline CURLcode curl_set_field_receiver(CURL *handle, curl_receiver receiver,
+                                               void *context) {
+    CURLcode code = curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, receiver);
+    return code == CURLE_OK ? curl_easy_setopt(handle, CURLOPT_HEADERDATA, context) : code;
+}
 static inline long curl_status(CURL *handle) {
     long status = 0;
     curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);

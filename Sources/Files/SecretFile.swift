@@ -15,6 +15,14 @@ public enum SecretFile {
 
     /// The first line of a file that only its owner, and perhaps its group, may read.
     public static func read(_ path: String) throws(SecretFileFailure) -> String {
+        guard let line = SmallFile.firstLine(try content(path)) else {
+            throw SecretFileFailure(description: "the first line of \(path) is empty")
+        }
+        return line
+    }
+
+    /// A whole file that only its owner, and perhaps its group, may read.
+    public static func content(_ path: String) throws(SecretFileFailure) -> [UInt8] {
         let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
         guard descriptor >= 0 else {
             throw SecretFileFailure(description: "\(path): \(SystemError.last)")
@@ -28,15 +36,10 @@ public enum SecretFile {
             throw SecretFileFailure(
                 description: "others may read \(path); take that away with: chmod o= \(path)")
         }
-        let content: [UInt8]
         do throws(SystemError) {
-            content = try DescriptorIO.read(from: descriptor, byteCountMaximum: byteCountMaximum)
+            return try DescriptorIO.read(from: descriptor, byteCountMaximum: byteCountMaximum)
         } catch {
             throw SecretFileFailure(description: "\(path): \(error)")
         }
-        guard let line = SmallFile.firstLine(content) else {
-            throw SecretFileFailure(description: "the first line of \(path) is empty")
-        }
-        return line
     }
 }

@@ -9,13 +9,20 @@ package struct JSON5Parser {
     private let text: [UInt8]
     private var offset = 0
     private var depth = 0
+    private let isOfOthers: Bool
 
     /// Deeper than any configuration; it bounds the recursion.
     static let depthMaximum = 32
 
     /// Reads a complete document: one value, followed only by space and comments.
-    package static func parse(_ text: [UInt8]) throws(JSON5SyntaxError) -> JSON5Node {
-        var parser = JSON5Parser(text: text)
+    ///
+    /// - Parameter isOfOthers: whether a program wrote it, whose author reads no errors. All of JSON
+    ///   is read then (RFC 8259, sections 4 and 8.2): the last of equal keys counts, and half of a
+    ///   surrogate pair becomes U+FFFD.
+    package static func parse(
+        _ text: [UInt8], isOfOthers: Bool = false
+    ) throws(JSON5SyntaxError) -> JSON5Node {
+        var parser = JSON5Parser(text: text, isOfOthers: isOfOthers)
         if let broken = parser.firstInvalidOffset() {
             throw JSON5SyntaxError(offset: broken, message: "this is not UTF-8 text")
         }
@@ -35,8 +42,9 @@ package struct JSON5Parser {
         return parser.offset == text.count
     }
 
-    private init(text: [UInt8]) {
+    private init(text: [UInt8], isOfOthers: Bool = false) {
         self.text = text
+        self.isOfOthers = isOfOthers
         // A byte order mark is white space to JSON5, and common in files from Windows.
         if text.starts(with: [0xEF, 0xBB, 0xBF]) { offset = 3 }
     }
@@ -75,18 +83,27 @@ package struct JSON5Parser {
 
     private mutating func members() throws(JSON5SyntaxError) -> [JSON5Node.Member] {
         var members: [JSON5Node.Member] = []
+        // Of texts of others: where each key is, by its bytes. They may have thousands of keys.
+        var indices: [[UInt8]: Int] = [:]
         while true {
             try skipSpace()
             if take(UInt8(ascii: "}")) { return members }
             let keyOffset = offset
             let key = try self.key()
-            if members.contains(where: { $0.key == key }) {
+            if !isOfOthers, members.contains(where: { $0.key == key }) {
                 throw JSON5SyntaxError(
                     offset: keyOffset, message: "\(key) stands here a second time")
             }
             try skipSpace()
             guard take(UInt8(ascii: ":")) else { throw failure("a colon is missing after \(key)") }
-            members.append(JSON5Node.Member(key: key, keyOffset: keyOffset, node: try value()))
+            let member = JSON5Node.Member(key: key, keyOffset: keyOffset, node: try value())
+            let former = isOfOthers ? indices[Array(key.utf8)] : nil
+            if let former {
+                members[former] = member
+            } else {
+                if isOfOthers { indices[Array(key.utf8)] = members.count }
+                members.append(member)
+            }
             try skipSpace()
             if take(UInt8(ascii: ",")) { continue }
             guard take(UInt8(ascii: "}")) else {
@@ -198,11 +215,16 @@ package struct JSON5Parser {
     private mutating func unicodeEscape() throws(JSON5SyntaxError) -> [UInt8] {
         let first = try hexadecimal(digitCount: 4)
         guard (0xD800...0xDBFF).contains(first) else { return try utf8(of: first) }
-        guard take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) else {
-            throw failure("half of a surrogate pair")
+        let end = offset
+        var second: UInt32 = 0
+        if take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) {
+            second = try hexadecimal(digitCount: 4)
         }
-        let second = try hexadecimal(digitCount: 4)
-        guard (0xDC00...0xDFFF).contains(second) else { throw failure("half of a surrogate pair") }
+        guard (0xDC00...0xDFFF).contains(second) else {
+            // Of texts of others, what follows the half stands for itself.
+            if isOfOthers { offset = end }
+            return try utf8(of: first)
+        }
         return try utf8(of: 0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
     }
 
@@ -216,7 +238,9 @@ package struct JSON5Parser {
     }
 
     private func utf8(of scalar: UInt32) throws(JSON5SyntaxError) -> [UInt8] {
-        guard let scalar = Unicode.Scalar(scalar) else { throw failure("half of a surrogate pair") }
+        guard let scalar = Unicode.Scalar(scalar) ?? (isOfOthers ? "\u{FFFD}" : nil) else {
+            throw failure("half of a surrogate pair")
+        }
         return Array(String(scalar).utf8)
     }
 

@@ -9,7 +9,8 @@ public enum PushLimits {
     static let destinationConcurrencyMaximum = 100
     /// Connections that are kept for further requests: to look through them takes time.
     static let connectionsMaximum = 256
-    /// Wake-ups that begin in one second; 0 for no limit.
+    /// Wake-ups that begin in one second; 0 for no limit. A wake-up may bring a client to
+    /// the broker, and all of them at once are a storm of logins.
     static let ratePerSecondDefault = 1_000
     static let ratePerSecondMaximum = 100_000
     /// Targets with a wake-up that is not sent yet: each is about a kilobyte.
@@ -34,12 +35,22 @@ public enum PushLimits {
     static let logPerTargetMaximum = 1_000
     static let logDefault = 20_000
     static let logMaximum = 1_000_000
+    /// Places of removed entries in the order of the log, beyond one for each entry, before it is
+    /// made anew.
+    static let logSlackCount = 1_000
     /// Changes that wait for a full disk. Later entries of the log are lost.
     static let changesMaximum = 100_000
     /// Targets of one event: the broker permits eight for a user.
     static let targetsMaximum = 8
-    /// Destinations whose health is remembered while nothing waits for them.
+    /// Destinations whose health is remembered while nothing waits for them: some megabytes.
     static let destinationsMaximum = 50_000
+    /// Turns of results and new attempts, after which the record has its turn: acknowledgements
+    /// must not wait for a storm.
+    static let roundsMaximum = 16
+    /// Descriptors beside those of the attempts: files, sockets, and those of libcurl.
+    static let otherDescriptorsMaximum = 256
+    /// The longest wait of the relay's thread, in milliseconds: clocks may jump.
+    static let waitMilliseconds: UInt64 = 3_600_000
     /// Changes are synced together after this time, so that a burst has one sync.
     static let syncMilliseconds: UInt64 = 20
     /// The same where nobody waits for it: results, and the log.
@@ -47,26 +58,37 @@ public enum PushLimits {
     /// Between two attempts to remove a target at the broker, in milliseconds: a right is missing,
     /// and people grant it.
     static let removalMilliseconds: UInt64 = 300_000
-    /// Removals that the broker has not answered.
+    /// Removals that the broker has not answered: few, because nobody waits for them.
     static let removalsMaximum = 16
     /// The largest payload of APNs, in bytes ("Creating the remote notification payload").
     static let apnsPayloadByteCountMaximum = 4_096
     /// The largest message of FCM, in bytes ("FCM HTTP v1", size of a message).
     static let fcmPayloadByteCountMaximum = 4_096
+    /// The largest badge: what fits in 32 bits with a sign. A larger number of a sender or of the
+    /// hook is sent as it is, and is not kept.
+    static let badgeMaximum = UInt64(Int32.max)
     /// Age of a provider token, in minutes: APNs refuses new ones more often than every 20, and old
     /// ones after 60.
     static let tokenMinutes = 20...55
     static let tokenMinutesDefault = 40
     /// An access token of FCM is renewed this long before its end, in seconds.
     static let accessTokenMarginSeconds: UInt64 = 300
-    /// Wake-ups that wait for an access token.
-    static let accessTokenWaitingMaximum = 1_000
+    /// An access token is used at least this long, in seconds, whatever Google says of its end:
+    /// otherwise an answer with 0 asks for the next token at once.
+    static let accessTokenSecondsMinimum: UInt64 = 60
+    /// An access token is used at most this long, in seconds; Google's are valid for an hour.
+    static let accessTokenSecondsMaximum: UInt64 = 86_400
     /// Datagrams of one wake-up, and the time between two, in milliseconds.
     static let datagramsDefault = 5
     static let datagramsMaximum = 100
     static let datagramMillisecondsDefault = 2_000
     static let datagramMillisecondsMaximum = 3_600_000
-    /// Publications without an acknowledgement of the MQTT broker.
+    /// Entries of `mqtt.topics` and of `sms.numbers`: each target is compared with all.
+    static let listMaximum = 64
+    /// Bytes of a text of the configuration that stands in a field of HTTP/2: Apple's are shorter.
+    static let fieldByteCountMaximum = 200
+    /// Publications without an acknowledgement of the MQTT broker: what common brokers take in
+    /// flight from one client (`max_inflight_messages` of Mosquitto).
     static let publicationsMaximum = 20
     /// The time for an acknowledgement of the MQTT broker, in milliseconds.
     static let publicationMilliseconds: UInt64 = 10_000

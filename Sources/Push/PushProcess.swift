@@ -26,6 +26,8 @@ public enum PushProcess {
         case stopped
         /// The broker refuses it permanently.
         case refused(String)
+        /// The system has no thread for the publications.
+        case noThread
     }
 
     /// The reason why a relay could not start or continue.
@@ -83,7 +85,7 @@ public enum PushQuestions {
         var log = WakeLog(
             perTargetMaximum: settings.logPerTargetMaximum, countMaximum: settings.logMaximum)
         for entry in stored.log { log.add(entry) }
-        return log.all.filter { user == nil || $0.key.user == user }.map(\.line)
+        return log.all.filter { user == nil || $0.key.isOf(user!) }.map(\.line)
     }
 
     /// Dead letters, one line for each, with its number first.

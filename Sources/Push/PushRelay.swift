@@ -24,7 +24,7 @@ struct PushRelay: ~Copyable {
     /// Attempts under way. A tag of 0 is the request for an access token.
     private var attempts: [UInt64: WakeDispatcher.Attempt] = [:]
     private var lastTag: UInt64 = 0
-    /// They wait for an access token.
+    /// Attempts that wait for an access token.
     private var tokenless: [WakeDispatcher.Attempt] = []
     /// Bytes of the record when it was written anew.
     private var shortByteCount = 0
@@ -43,17 +43,16 @@ struct PushRelay: ~Copyable {
         self.settings = settings
         self.inputs = inputs
         self.session = session
-        let rules = AddressRules(allowed: settings.relay.privateNetworks)
         returns = PushReturns(waker)
         pool = TransferPool(
-            waker, rules: rules,
+            waker, rules: AddressRules(allowed: settings.relay.privateNetworks),
             requestsMaximum: min(settings.concurrency, PushLimits.connectionsMaximum))
         dispatcher = WakeDispatcher(
             settings, stored: record.stored, seed: .random(in: 0...(.max)), now: Self.now)
         self.record = record
         apns = APNsSender(settings.apns)
         fcm = settings.fcm.map { FCMSender($0) }
-        mqtt = settings.mqtt.map { [returns] in MQTTSender($0, rules: rules, returns: returns) }
+        mqtt = settings.mqtt.map { [returns] in MQTTSender($0, returns: returns) }
         if let udp = settings.udp {
             datagrams = DatagramSender(udp, returns: returns)
         } else {
@@ -74,12 +73,13 @@ struct PushRelay: ~Copyable {
 
     /// Runs until the relay has stopped.
     mutating func run() throws(RecordFailure) -> PushProcess.End {
-        Self.raiseDescriptorLimit(to: settings.concurrency + 256)
+        Self.raiseDescriptorLimit(
+            to: settings.concurrency + PushLimits.otherDescriptorsMaximum)
         let start = Self.now
         if settings.relay.totalsSeconds > 0 {
             nextTotals = start.instant.advanced(bySeconds: UInt64(settings.relay.totalsSeconds))
         }
-        if let mqtt, !mqtt.start() { throw .failed("no thread is available for MQTT") }
+        if let mqtt, !mqtt.start() { return .noThread }
         defer { mqtt?.stop() }
         try shorten()
         session?.start(wants: [], obsolete: [])
@@ -158,7 +158,7 @@ struct PushRelay: ~Copyable {
         var rounds = 0
         while !completions.isEmpty {
             for completion in completions { take(completion, now) }
-            guard rounds < 16 else { return }
+            guard rounds < PushLimits.roundsMaximum else { return }
             rounds += 1
             beginAll(now)
             completions = pool.perform()
@@ -187,33 +187,46 @@ struct PushRelay: ~Copyable {
     ) {
         let wake = attempt.wake
         switch wake.target.kind {
-        case .webhook:
+        case .webhook, .sms:
+            let isSMS = wake.target.kind == .sms
+            guard let requests = isSMS ? settings.sms : settings.webhook else {
+                preconditionFailure("a wake-up \(wake.sequence) for a URL, which is not set")
+            }
             start(
-                RequestSender.request(
-                    for: wake, content, settings.webhook ?? RequestSettings(), now: now),
-                attempt, now: now)
-        case .sms:
-            start(
-                RequestSender.request(
-                    for: wake, content, settings.sms ?? RequestSettings(), now: now), attempt,
-                now: now)
+                RequestSender.request(for: wake, content, requests, now: now), attempt, now: now)
         case .apns: start(apns.request(for: wake, content, now: now), attempt, now: now)
         case .fcm: sendFCM(attempt, content, now: now)
         case .mqtt:
+            guard let mqtt, let broker = settings.mqtt else {
+                preconditionFailure("a wake-up \(wake.sequence) for MQTT, which is not set")
+            }
+            guard broker.permits(wake.target.address, user: wake.user) else {
+                return dispatcher.finish(
+                    attempt, with: .refused("topic-not-allowed", isFinal: true), isLocal: true,
+                    now: now)
+            }
             lastTag += 1
             attempts[lastTag] = attempt
             let seconds = (max(wake.expiry, now.unixMilliseconds) - now.unixMilliseconds) / 1_000
-            mqtt?.publish(
+            mqtt.publish(
                 topic: wake.target.address, content.content.json,
                 expirySeconds: UInt32(clamping: seconds), tag: lastTag)
         case .udp:
             lastTag += 1
             attempts[lastTag] = attempt
-            // All datagrams of a wake-up are the same: its number and its identifier are.
+            // The same nonce in all datagrams of a wake-up: an odd multiple of its number (2^64 /
+            // golden ratio), so that numbers differ in all bytes.
             let nonce = wake.sequence &* 0x9E37_79B9_7F4A_7C15
-            if let outcome = datagrams?.send(wake, nonce: nonce, tag: lastTag) {
+            if let outcome = sendDatagram(wake, nonce: nonce) {
                 finish(lastTag, outcome, now: now)
             }
+        }
+    }
+
+    private func sendDatagram(_ wake: Wake, nonce: UInt64) -> SendOutcome? {
+        switch datagrams {
+        case nil: preconditionFailure("a wake-up \(wake.sequence) for UDP, which is not set")
+        case .some(let sender): sender.send(wake, nonce: nonce, tag: lastTag)
         }
     }
 
@@ -241,7 +254,9 @@ struct PushRelay: ~Copyable {
         switch request {
         case .success(let request): start(request, attempt)
         case .failure(let fault):
-            dispatcher.finish(attempt, with: fault.outcome, isLocal: true, now: now)
+            dispatcher.finish(
+                attempt, with: fault.outcome, isLocal: true, isOfContent: fault.isOfContent,
+                now: now)
         }
     }
 
@@ -269,7 +284,7 @@ struct PushRelay: ~Copyable {
         switch attempt.wake.target.kind {
         case .apns:
             outcome = apns.outcome(answer)
-            tellClock(apns.clockOffset(answer, now: now))
+            logClock(apns.clockOffset(answer, now: now))
         case .fcm: outcome = fcm!.outcome(answer)
         case .webhook, .sms, .mqtt, .udp: outcome = RequestSender.outcome(answer)
         }
@@ -299,8 +314,8 @@ struct PushRelay: ~Copyable {
         for attempt in attempts { begin(attempt, now) }
     }
 
-    /// Says once that Apple does not accept the time of the relay's tokens.
-    private mutating func tellClock(_ offset: Int?) {
+    /// Logs once that Apple does not accept the time of the relay's tokens.
+    private mutating func logClock(_ offset: Int?) {
         guard let offset else { return }
         if !isClockOff {
             dispatcher.log(
@@ -385,6 +400,6 @@ struct PushRelay: ~Copyable {
         if !dispatcher.deadLetters.isEmpty, drainDeadline == nil {
             deadline = min(deadline, nextResendLook)
         }
-        pool.wait(milliseconds: min(deadline.milliseconds(since: now), 3_600_000))
+        pool.wait(milliseconds: min(deadline.milliseconds(since: now), PushLimits.waitMilliseconds))
     }
 }

@@ -18,7 +18,7 @@ struct PushTotals: Hashable {
     /// Targets that the far side calls gone, and those that the broker removed for it.
     var gone: UInt64 = 0
     var removed: UInt64 = 0
-    /// Questions to the hook, and those without an answer that means something.
+    /// Requests to the hook, and wake-ups without its answer, whether it was asked or not.
     var hookAsked: UInt64 = 0
     var hookSilent: UInt64 = 0
     /// Wake-ups that the hook did not want.

@@ -14,7 +14,7 @@ package enum RelayLimits {
     package static let retryMillisecondsDefault = 1_000
     package static let retrySecondsDefault = 300
     package static let retrySecondsMaximum = 86_400
-    /// The longest `Retry-After` that is heeded, in seconds: a wrong one must not end a
+    /// The longest `Retry-After` that is heeded, in seconds: a wrong one must not disable a
     /// destination.
     package static let retryAfterSecondsMaximum: UInt64 = 3_600
     /// Unacknowledged messages of the broker.
@@ -30,6 +30,9 @@ package enum RelayLimits {
     package static let recordEntryByteCountMaximum = 64 << 20
     /// Bytes of an answer that are read: tokens and reasons are far shorter.
     package static let answerByteCountMaximum = 64 << 10
+    /// Bytes of all fields of an answer, with those behind its content (RFC 9112, 7.1.2). libcurl
+    /// keeps them, and bounds only the length of one.
+    package static let answerFieldsByteCountMaximum = 64 << 10
     /// Between two looks for requests of `dead-letters --resend`, in milliseconds, while there are
     /// dead letters.
     package static let resendMilliseconds: UInt64 = 1_000

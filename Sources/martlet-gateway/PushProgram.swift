@@ -151,6 +151,7 @@ enum PushProgram {
             switch try PushProcess.run(settings, control) {
             case .stopped: return .success
             case .refused(let reason): return fail(reason, .notConnected)
+            case .noThread: return fail("no thread is available", .failure)
             }
         } catch {
             switch error {

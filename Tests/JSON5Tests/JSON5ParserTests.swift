@@ -74,6 +74,30 @@ import Testing
         }
     }
 
+    @Test func `of texts of others the last of equal keys counts, and half a pair is a character`()
+        throws
+    {
+        let samples = [
+            ("'\\ud83d'", "\u{FFFD}"), ("'\\ude00'", "\u{FFFD}"), ("'\\ud83dx'", "\u{FFFD}x"),
+            ("'\\ud83d\\n'", "\u{FFFD}\n"), ("'\\ud83d\\u0041'", "\u{FFFD}A"),
+            ("'\\ud83d\\ud83d\\ude00'", "\u{FFFD}😀"),
+        ]
+        for (text, meaning) in samples {
+            let node = try JSON5Parser.parse(Array(text.utf8), isOfOthers: true)
+            #expect(node.value == .string(meaning), "\(text)")
+        }
+        let object = try JSON5Parser.parse(Array("{a:1,b:2,a:3}".utf8), isOfOthers: true)
+        guard case .object(let members) = object.value else {
+            Issue.record("\(object)")
+            return
+        }
+        #expect(members.map(\.key) == ["a", "b"])
+        #expect(members.map(\.node.value) == [.number("3"), .number("2")])
+        #expect(throws: JSON5SyntaxError.self) {
+            try JSON5Parser.parse(Array("'\\ud83d\\u00'".utf8), isOfOthers: true)
+        }
+    }
+
     @Test func `unpaired surrogates and invalid UTF-8 are refused`() {
         for text in ["'\\ud83d'", "'\\ude00'", "'\\ud83dx'"] {
             #expect(throws: JSON5SyntaxError.self) { try JSON5Parser.parse(Array(text.utf8)) }

@@ -5,6 +5,7 @@ import JSON5
 import Testing
 
 @testable import Push
+@testable import Relay
 
 @Suite struct ContentTests {
     private func template(_ text: String, isContentAllowed: Bool = false) -> ContentTemplate? {
@@ -72,6 +73,18 @@ import Testing
         #expect(content(.mqtt, push: parts).json == #"{"b":2}"#)
     }
 
+    @Test func `what a sender gives to other kinds leaves a target its template`() {
+        let template = #"{layer:"template"}"#
+        let push = #"{"apns":{"aps":{"alert":"x"}},"_profile":"dev"}"#
+        #expect(content(.fcm, template: template, push: push).json.contains("template"))
+        #expect(content(.webhook, template: template, push: push).json == #"{"layer":"template"}"#)
+        #expect(content(.apns, template: template, push: push).json == #"{"aps":{"alert":"x"}}"#)
+        // An answer of the hook about others leaves it to the sender.
+        let sent = content(.webhook, push: #"{"x":1}"#, hook: #"{"mqtt":{"y":2}}"#)
+        #expect(sent.json == #"{"x":1}"# && sent.content.isOfSender)
+        #expect(content(.webhook, template: template, push: "{}").json == "{}")
+    }
+
     @Test func `control keys are taken out and used`() {
         let (json, content) = content(
             .webhook, push: #"{"_profile":"dev","_apns_team_id":"T1","_other":1,"a":{"_b":2}}"#)
@@ -96,6 +109,48 @@ import Testing
         let result = content(.apns, push: push, badge: 5)
         #expect(result.json == json)
         #expect(result.content.badge == badge)
+    }
+
+    @Test func `a badge is bounded, and counting ends at the bound`() {
+        let largest = PushLimits.badgeMaximum
+        for text in ["2147483648", "9223372036854775808", "18446744073709551615", "-1", "1e9"] {
+            let result = content(.webhook, push: #"{"badge":\#(text)}"#, badge: 5)
+            #expect(result.content.badge == nil && result.json == #"{"badge":\#(text)}"#)
+        }
+        let set = content(.apns, push: #"{"badge":\#(largest)}"#)
+        #expect(set.content.badge == largest)
+        let counted = content(.apns, push: #"{"badge":"increment"}"#, badge: largest)
+        #expect(counted.content.badge == largest)
+    }
+
+    @Test func `no sender names another receiver at Google`() {
+        let push = #"{"topic":"all","condition":"x","token":"y","name":"z","data":{"topic":"t"}}"#
+        #expect(content(.fcm, push: push).json == #"{"data":{"topic":"t"}}"#)
+    }
+
+    @Test func `no member of the content of a text message takes the place of the relay's`() throws
+    {
+        let push =
+            #"{"to":"+900","text":"evil","user":"admin","time":1,"group":"x","count":9,"test":true}"#
+        let settings = RequestSettings(
+            url: "https://sms.example", secrets: [Fixture.secret], numberPrefixes: ["+49"])
+        func request(_ address: String) throws -> TransferRequest {
+            let wake = Fixture.wake(.sms, address: address, push: push, group: "")
+            let content = WakeContents.make(
+                wake, answer: nil, template: WakeContents.builtIn(.sms), badge: 0)
+            return try RequestSender.request(
+                for: wake, content, settings, now: Fixture.moment(0)
+            ).get()
+        }
+        // The parser of configurations refuses equal keys.
+        let data = try #require(try JSON5Parser.parse(request("+4915112345678").body)["data"])
+        #expect(
+            data.members.map(\.key)
+                == ["user", "from", "time", "count", "expires", "device", "to", "text"])
+        #expect(data["to"]?.text == "+4915112345678" && data["user"]?.text == "bob")
+        #expect(throws: SendFault(.refused("number-not-allowed", isFinal: true))) {
+            try request("+900123456")
+        }
     }
 
     @Test(arguments: [

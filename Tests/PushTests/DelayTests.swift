@@ -1,5 +1,5 @@
-// Dead targets delay no living ones: a tenth of all targets never answers. A living one never waits
-// for the time limit of a dead one.
+// Unreachable targets delay no others: a tenth of all targets never answers. No other one waits for
+// the time limit of such a target, and 99 of 100 wait for a fraction of it.
 // MARTLET_PUSH_TARGETS=10000 measures with as many targets.
 
 import Foundation
@@ -8,7 +8,7 @@ import Testing
 
 @testable import Push
 
-@Suite struct DelayTests {
+@Suite(.enabled(if: FarSide.isThere, FarSide.reasonOfAbsence)) struct DelayTests {
     @Test func `a tenth of dead targets keeps no living one waiting`() throws {
         let far = try FarSide("hook", ["--quiet", Fixture.secretText])
         // It accepts connections, in the queue of the system, and never answers.
@@ -60,5 +60,6 @@ import Testing
         let delay = try #require(fields["p99_ms"])
         print("\(users * 8) targets, a tenth dead: \(line)")
         #expect(delay < 10_000 * Sanitizer.patience, "\(line)")
+        #expect(try #require(fields["max_ms"]) < 40_000 * Sanitizer.patience, "\(line)")
     }
 }

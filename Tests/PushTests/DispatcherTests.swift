@@ -66,6 +66,51 @@ import Testing
         #expect(relay.ids == [1])
     }
 
+    @Test func `a user whose name only looks the same withdraws nothing`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request("jos\u{E9}"))
+        relay.accept(Fixture.withdrawn("jose\u{301}"))
+        relay.begin()
+        #expect(relay.ids == [1])
+        relay.accept(Fixture.withdrawn("jos\u{E9}"))
+        relay.finish(.down)
+        #expect(relay.dispatcher.waitingCount == 0)
+    }
+
+    @Test func `datagrams are repeated until the device comes`() {
+        var relay = ModelRelay(
+            Fixture.settings {
+                $0.udp = DatagramSettings(key: DatagramKey(String(repeating: "0b", count: 32))!)
+            })
+        let request = { (more: String) in
+            Fixture.request(kind: "udp", address: { _ in "h:1" }, more: more)
+        }
+        relay.accept(request(""))
+        relay.begin()
+        relay.finish(.sentOnce)
+        relay.begin()
+        #expect(relay.attempts.isEmpty)
+        relay.time += 2_000
+        relay.begin()
+        #expect(relay.ids == [1])
+        relay.accept(Fixture.withdrawn())
+        relay.finish(.sentOnce)
+        relay.time += 20_000
+        relay.begin()
+        #expect(relay.attempts.isEmpty && relay.dispatcher.waitingCount == 0)
+        // A test is for a device that may be there.
+        relay.accept(request(#","test":true"#))
+        for number in 1...PushLimits.datagramsDefault {
+            relay.begin()
+            #expect(relay.ids == [1], "datagram \(number)")
+            relay.accept(Fixture.withdrawn())
+            relay.finish(.sentOnce)
+            relay.time += 2_000
+        }
+        relay.begin()
+        #expect(relay.attempts.isEmpty && relay.dispatcher.waitingCount == 0)
+    }
+
     @Test func `failures are repeated with growing waits, and Retry-After is heeded`() {
         var relay = ModelRelay(Fixture.settings())
         relay.accept(Fixture.request())
@@ -140,6 +185,65 @@ import Testing
         #expect(relay.dispatcher.waitingCount == 0)
     }
 
+    private func content(_ relay: ModelRelay) -> String {
+        guard case .send(let content)? = relay.attempts.first?.phase else { return "" }
+        return String(decoding: content.content.json, as: UTF8.self)
+    }
+
+    @Test func `what a sender gives and nobody takes has the template in its place, once`() {
+        var relay = ModelRelay(Fixture.settings())
+        let push = #","push":{"x":1}"#
+        relay.accept(Fixture.request(more: push))
+        relay.begin()
+        #expect(content(relay) == #"{"x":1}"#)
+        relay.finish(.refused("BadPayload", isFinal: true))
+        relay.time += 10_000
+        relay.begin()
+        #expect(content(relay).contains("alice"))
+        relay.finish(.refused("BadPayload", isFinal: true))
+        #expect(relay.dispatcher.deadLetters.count == 1 && relay.dispatcher.waitingCount == 0)
+        // The same after refusals that are not final; a fault of the address has no second attempt.
+        relay.accept(Fixture.request(more: push))
+        for number in 1...PushLimits.refusalsMaximum + 1 {
+            relay.begin()
+            #expect(content(relay).contains("alice") == (number > PushLimits.refusalsMaximum))
+            relay.finish(.refused("status 400", isFinal: false))
+            relay.time += 20_000
+        }
+        #expect(relay.dispatcher.deadLetters.count == 2)
+        relay.accept(Fixture.request(more: push))
+        relay.begin()
+        relay.dispatcher.finish(
+            relay.attempts.removeFirst(), with: .refused("no-url", isFinal: true), isLocal: true,
+            now: relay.now)
+        #expect(relay.dispatcher.deadLetters.count == 3 && relay.dispatcher.waitingCount == 0)
+    }
+
+    @Test func `a newer wake-up has its own content again`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request(more: #","push":{"x":1}"#))
+        relay.begin()
+        relay.finish(.refused("BadPayload", isFinal: true))
+        relay.accept(Fixture.request(more: #","push":{"x":2}"#))
+        relay.time += 10_000
+        relay.begin()
+        #expect(content(relay) == #"{"x":2}"#)
+    }
+
+    @Test func `dead letters are sent again together`() {
+        var relay = ModelRelay(Fixture.settings())
+        for user in ["u1", "u2", "u3"] {
+            relay.accept(Fixture.request(user))
+            relay.begin()
+            relay.finish(.refused("no", isFinal: true))
+        }
+        let sequences = relay.dispatcher.deadLetters.map(\.wake.sequence)
+        relay.dispatcher.resend([sequences[2], sequences[0]], now: relay.now)
+        #expect(relay.dispatcher.deadLetters.map(\.wake.user) == ["u2"])
+        relay.begin()
+        #expect(relay.attempts.map(\.wake.user) == ["u1", "u3"])
+    }
+
     @Test func `a target that is gone is removed at the broker, also after a restart`() {
         var relay = ModelRelay(Fixture.settings())
         relay.accept(Fixture.request())
@@ -209,6 +313,36 @@ import Testing
         #expect(relay.dispatcher.deadLetters.map(\.cause) == [.notConfigured, .queueFull])
         relay.begin()
         #expect(relay.ids == [2])
+    }
+
+    @Test func `a kind that was taken out of the file leaves dead letters at the next start`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request())
+        relay.time += 500
+        relay.save()
+        #expect(relay.record.wakes.count == 1)
+        var next = ModelRelay(
+            Fixture.settings { $0.webhook = nil }, record: relay.record, time: relay.time)
+        #expect(next.dispatcher.deadLetters.map(\.cause) == [.notConfigured])
+        #expect(next.dispatcher.waitingCount == 0)
+        next.begin()
+        #expect(next.attempts.isEmpty)
+        next.time += 500
+        next.save()
+        #expect(next.record.wakes.isEmpty && next.record.deadLetters.count == 1)
+    }
+
+    @Test(arguments: [
+        (#"{"a":"\ud800"}"#, "{\"a\":\"\u{FFFD}\"}"),
+        (#"{"a":"\ud800\u0041"}"#, "{\"a\":\"\u{FFFD}A\"}"),
+        (#"{"a":1,"a":2}"#, #"{"a":2}"#),
+        ("{\"\u{E9}\":1,\"e\u{301}\":2}", "{\"\u{E9}\":1,\"e\u{301}\":2}"),
+    ])
+    func `all of JSON that the broker takes from a sender is read`(push: String, sent: String) {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request(more: #","push":\#(push)"#))
+        relay.begin()
+        #expect(Array(content(relay).utf8) == Array(sent.utf8))
     }
 
     @Test(arguments: [
@@ -309,6 +443,20 @@ import Testing
         }
         #expect(relay.dispatcher.totals.hookAsked == 5)
         #expect(relay.dispatcher.totals.hookSilent == 20)
+    }
+
+    @Test func `the hook is asked for a wake-up that came while it said no to the older one`() {
+        var relay = relay(isTemplateOnSilence: true)
+        relay.accept(Fixture.request(count: 1))
+        relay.begin()
+        relay.accept(Fixture.request(count: 2))
+        finish(&relay, .drop)
+        relay.begin()
+        guard case .hook? = relay.attempts.first?.phase else {
+            Issue.record("\(relay.attempts)")
+            return
+        }
+        #expect(relay.attempts.map(\.wake.count) == [2])
     }
 
     @Test func `a device that comes while the hook thinks ends the wake-up`() {

@@ -2,10 +2,16 @@
 
 import CommandLineOptions
 import Foundation
+import JSON5
+import MartletClient
 import TestSurroundings
 import Testing
 
 @testable import Push
+@testable import Relay
+
+/// U+FDD0, which the compiler takes in no literal.
+private let noncharacter = String(decoding: [0xEF, 0xB7, 0x90] as [UInt8], as: UTF8.self)
 
 @Suite struct PushFileTests {
     private static let keys: TestKeys = {
@@ -44,9 +50,9 @@ import Testing
                    timeoutSeconds: 4 },
             webhook: { secretFiles: ["DIR/secret"], allowHttp: true, timeoutSeconds: 5,
                        caFile: "DIR/ca.pem" },
-            sms: { url: "https://sms", secretFiles: ["DIR/secret"] },
+            sms: { url: "https://sms", secretFiles: ["DIR/secret"], numbers: ["+49", "+43"] },
             mqtt: { server: "tcp://m:1", user: "u", passwordFile: "DIR/password", clientId: "c",
-                    caFile: "DIR/ca.pem", version: "5.0" },
+                    caFile: "DIR/ca.pem", version: "5.0", topics: ["wake/%u/#"] },
             udp: { networks: ["10.0.0.0/8"], keyFile: "DIR/udp.key", repeats: 3,
                    intervalMilliseconds: 100 },
             templates: { apns: { alert: "${message}" }, "sms-webhook": { text: "x" } },
@@ -67,6 +73,8 @@ import Testing
         #expect(settings.webhook?.isPlainAllowed == true)
         #expect(settings.webhook?.timeoutMilliseconds == 5_000)
         #expect(settings.mqtt?.isVersion5 == true && settings.mqtt?.password == "word")
+        #expect(settings.mqtt?.topics.count == 1)
+        #expect(settings.sms?.numberPrefixes == ["+49", "+43"])
         #expect(settings.udp?.datagramCount == 3 && settings.udp?.waitMilliseconds == 100)
         #expect(settings.hook?.isTemplateOnSilence == false)
         let lines = try PushQuestions.sample(settings, kind: "apns", push: nil)
@@ -85,12 +93,16 @@ import Testing
             "apns.keyFile names DIR/rsa.key, which has a key of another kind"
         ),
         (
-            "apns: { keyFile: \"DIR/ca.pem\", keyId: \"K\", teamId: \"T\", topic: \"x\" },",
+            "apns: { keyFile: \"DIR/token\", keyId: \"K\", teamId: \"T\", topic: \"x\" },",
             "which has no private key in PEM without a password"
         ),
         (
+            "apns: { keyFile: \"DIR/ca.pem\", keyId: \"K\", teamId: \"T\", topic: \"x\" },",
+            "apns.keyFile cannot be used: others may read DIR/ca.pem"
+        ),
+        (
             "apns: { keyFile: \"DIR/key.p8\", keyId: \"K\\n\", teamId: \"T\", topic: \"x\" },",
-            "apns.keyId may have letters, digits"
+            "apns.keyId must have at most 200 visible ASCII characters"
         ),
         (
             "apns: {certificateFile: \"DIR/client.p12\", passwordFile: \"DIR/wrong\", "
@@ -98,16 +110,22 @@ import Testing
             "names DIR/client.p12, which has another password than passwordFile says"
         ),
         (
-            "apns: { certificateFile: \"DIR/ca.pem\", topic: \"x\" },",
+            "apns: { certificateFile: \"DIR/token\", topic: \"x\" },",
             "which is no file of PKCS #12"
         ),
         ("apns: { productionUrl: \"http://x\", topic: \"x\" },", "must be a URL with https"),
-        ("fcm: { serviceAccountFile: \"DIR/ca.pem\" },", "which is no JSON"),
+        ("fcm: { serviceAccountFile: \"DIR/token\" },", "which is no JSON"),
         ("fcm: {},", "fcm.serviceAccountFile is needed"),
         ("webhook: {},", "webhook.secretFiles is needed"),
         ("sms: { secretFiles: [\"DIR/secret\"] },", "sms.url is needed"),
         ("sms: { url: \"ftp://x\" },", "sms.url is no URL"),
+        ("sms: { url: \"https://x\" },", "sms.numbers is needed"),
+        ("sms: { numbers: [] },", "sms.numbers is empty"),
+        ("sms: { numbers: [\"49\"] },", "sms.numbers[0] is no beginning of a number"),
         ("mqtt: {},", "mqtt.server is needed"),
+        ("mqtt: {},", "mqtt.topics is needed"),
+        ("mqtt: { topics: [\"a/#/b\"] },", "mqtt.topics[0] is no filter of topics"),
+        ("mqtt: { topics: [\"$SYS/%u\"] },", "mqtt.topics[0] is no filter of topics"),
         ("udp: { keyFile: \"DIR/secret\" },", "udp.keyFile has no key: 64 to 128 hexadecimal"),
         ("udp: { keyFile: \"DIR/udp.key\" },", "udp.networks is needed"),
         ("webhook: { secretFiles: [\"DIR/token\"] },", "is no secret: whsec_"),
@@ -120,6 +138,108 @@ import Testing
     ])
     func `an error has its place and says what is expected`(sections: String, message: String) {
         #expect(complaints(sections).contains(message), "\(complaints(sections))")
+    }
+
+    @Test(arguments: [
+        (["wake/%u/#"], "wake/bob/a/b", true), (["wake/%u/#"], "wake/bob", true),
+        (["wake/%u/#"], "wake/eve/a", false), (["wake/%u/#"], "wake/bobby", false),
+        (["a", "pager-%u/+"], "pager-bob/1", true), (["pager-%u/+"], "pager-bob/1/2", false),
+        (["%u/%u"], "bob/bob", true), (["#"], "any/topic", true), (["#"], "$SYS/x", false),
+        (["#"], "$u/boss", false), (["#"], "a/$b", true), (["#"], "a/+", false),
+        (["#"], "a\u{80}", false), (["#"], "a" + noncharacter, false), (["#"], "", false),
+        (["jos\u{E9}"], "jose\u{301}", false), ([], "a", false),
+    ])
+    func `a target names only topics of a filter, and none of the broker's own`(
+        filters: [String], topic: String, isPermitted: Bool
+    ) {
+        var settings = MQTTSettings(server: ServerAddress(host: "h", port: 1))
+        settings.topics = filters.compactMap { WakeTopicRule($0) }
+        #expect(settings.topics.count == filters.count)
+        #expect(settings.permits(topic, user: "bob") == isPermitted)
+    }
+
+    @Test func `the name of a user is no part of a filter`() throws {
+        let rule = try #require(WakeTopicRule("wake/%u/x"))
+        for name in ["+", "#", "a/b", ""] {
+            #expect(!rule.permits("wake/\(name)/x", user: name))
+            #expect(!rule.permits("wake/bob/x", user: name))
+        }
+        #expect(rule.permits("wake/%u/x", user: "%u"))
+    }
+
+    @Test func `an access token is used for some time, whatever Google says of its end`() throws {
+        var fcm = FCMSender(
+            try #require(
+                try keys.settings("fcm: { serviceAccountFile: \"DIR/account.json\" },").fcm))
+        let now = Fixture.moment(0)
+        for seconds in ["0", "1", "18446744073709551615"] {
+            _ = fcm.tokenRequest(now: now)
+            let answer = FarAnswer(
+                result: .answered(status: 200, retryAfterSeconds: 0),
+                content: Array(#"{"access_token":"t","expires_in":\#(seconds)}"#.utf8))
+            #expect(fcm.accept(token: answer, now: now) == nil)
+            guard case .ready = fcm.access(now: Fixture.moment(59_000)) else {
+                Issue.record("no token with \(seconds)")
+                return
+            }
+            guard case .wanted = fcm.access(now: Fixture.moment(86_400_000)) else {
+                Issue.record("a token for longer than a day with \(seconds)")
+                return
+            }
+        }
+    }
+
+    @Test func `a profile that no sender has is the first one, and a fault of the hook's`() throws {
+        let settings = try keys.settings(
+            "apns: { keyFile: \"DIR/key.p8\", keyId: \"K\", teamId: \"T\", topic: \"x\" },")
+        var apns = APNsSender(settings.apns)
+        let wake = Fixture.wake(.apns, address: "00112233", push: #"{"_profile":"x","alert":"y"}"#)
+        let sent = WakeContents.make(
+            wake, answer: nil, template: WakeContents.builtIn(.apns), badge: 0)
+        #expect(throws: Never.self) {
+            try apns.request(for: wake, sent, now: Fixture.moment(0)).get()
+        }
+        let answered = WakeContents.make(
+            wake, answer: try JSON5Parser.parse(wake.push), template: WakeContents.builtIn(.apns),
+            badge: 0)
+        #expect(throws: SendFault(.refused("unknown-profile", isFinal: true))) {
+            try apns.request(for: wake, answered, now: Fixture.moment(0)).get()
+        }
+    }
+
+    @Test(arguments: [
+        (404, "", false), (404, #"{"error":{"status":"NOT_FOUND"}}"#, false),
+        (404, #"{"error":{"details":[{"errorCode":"UNREGISTERED"}]}}"#, true),
+    ])
+    func `Google's token is gone only with Google's word`(
+        status: Int, content: String, isGone: Bool
+    ) throws {
+        var fcm = FCMSender(
+            try #require(
+                try keys.settings("fcm: { serviceAccountFile: \"DIR/account.json\" },").fcm))
+        let outcome = fcm.outcome(
+            FarAnswer(
+                result: .answered(status: status, retryAfterSeconds: 0),
+                content: Array(content.utf8)))
+        if isGone {
+            #expect(outcome == .gone("UNREGISTERED"))
+        } else {
+            guard case .failed(_, _, isDestination: true) = outcome else {
+                Issue.record("\(outcome)")
+                return
+            }
+        }
+    }
+
+    @Test func `Apple's token is gone only with Apple's word`() {
+        let apns = APNsSender([])
+        let gone = AttemptResult.answered(status: 410, retryAfterSeconds: 0)
+        #expect(
+            apns.outcome(FarAnswer(result: gone))
+                == .failed("status 410", retryAfterSeconds: 0, isDestination: true))
+        let content = Array(#"{"reason":"Unregistered"}"#.utf8)
+        #expect(
+            apns.outcome(FarAnswer(result: gone, content: content)) == .gone("Unregistered"))
     }
 
     @Test func `no error shows a secret`() {

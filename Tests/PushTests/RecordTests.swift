@@ -57,6 +57,19 @@ import Testing
         }
     }
 
+    @Test func `a badge that an earlier version wrote without a bound is read`() throws {
+        let key = WakeKey(user: "bob", id: 1)
+        let all = bytes([.badge(key, 1 << 63), .settled(key)])
+        let (record, end) = try PushRecord.read(all, path: "p")
+        #expect(end == all.count && record.badges == [key: PushLimits.badgeMaximum])
+    }
+
+    @Test func `names of different bytes are different users`() throws {
+        let names = ["jos\u{E9}", "jose\u{301}"]
+        let all = bytes(names.map { .badge(WakeKey(user: $0, id: 1), 4) })
+        #expect(try PushRecord.read(all, path: "p").content.badges.count == 2)
+    }
+
     @Test func `the record of another program is refused`() {
         #expect(throws: RecordFailure.self) {
             _ = try PushRecord.read(Array("MLHOOKS1".utf8), path: "p")

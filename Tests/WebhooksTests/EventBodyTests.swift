@@ -106,6 +106,19 @@ import Testing
         }
     }
 
+    @Test func `a hook of a group gets nothing of a group whose name only looks the same`() {
+        let hook = Fixture.hook {
+            $0.groups = ["\u{E9}"]
+            ($0.kinds, $0.presence) = ([.messageGroup, .presenceChanged], ["\u{E9}"])
+        }
+        for kind in hook.kinds {
+            #expect(hook.selects(kind, "\u{E9}") && !hook.selects(kind, "e\u{301}"))
+        }
+        var settings = Fixture.settings([hook])
+        settings.hooks[0].groups.insert("e\u{301}")
+        #expect(settings.groups.count == 2)
+    }
+
     @Test func `a batch has the events with their ids`() throws {
         let one = EventBody.encode(
             WebhookEvent(message(.unicast)), identifier: "msg_1", user: "relay")

@@ -109,12 +109,20 @@ enum WakeAddress {
         case .smsWebhook:
             return address[0] == UInt8(ascii: "+") && (8...16).contains(address.count)
                 && address.dropFirst().allSatisfy(\.isASCIIDigit)
-        case .mqtt:
-            return address.allSatisfy {
-                $0 >= 0x20 && $0 != 0x7F && $0 != UInt8(ascii: "+") && $0 != UInt8(ascii: "#")
-            }
+        case .mqtt: return isTopic(address)
         case .udp: return isHostAndPort(address)
         }
+    }
+
+    /// A topic of an ordinary message: no wildcards, no `$` at its beginning, and no character for
+    /// which a broker may end the connection [MQTT 5.0, 1.5.4].
+    private static func isTopic(_ address: [UInt8]) -> Bool {
+        address[0] != UInt8(ascii: "$")
+            && String(decoding: address, as: UTF8.self).unicodeScalars.allSatisfy { scalar in
+                scalar != "+" && scalar != "#"
+                    && scalar.properties.generalCategory != .control
+                    && !scalar.properties.isNoncharacterCodePoint
+            }
     }
 
     /// `https://` or `http://`, and visible ASCII that begins with the name of a host.

@@ -13,6 +13,8 @@ package struct WakeContent: Sendable {
     package var team: String?
     /// The badge that the target has afterwards; nil if the content says nothing of it.
     package var badge: UInt64?
+    /// Whether the sender of the message gave it.
+    package var isOfSender = false
 }
 
 package enum WakeContents {
@@ -20,14 +22,16 @@ package enum WakeContents {
     ///
     /// - Parameters:
     ///   - answer: what the hook gave; nil for nothing.
+    ///   - isSenderHeard: false if what the sender gave is not to be used.
     ///   - badge: the target's badge before.
     package static func make(
-        _ wake: Wake, answer: JSON5Node?, template: ContentTemplate, badge: UInt64
+        _ wake: Wake, answer: JSON5Node?, isSenderHeard: Bool = true, template: ContentTemplate,
+        badge: UInt64
     ) -> WakeContent {
-        let chosen =
-            answer.map { part(of: $0, for: wake.target.kind) } ?? sent(wake)
-            ?? template.content(for: wake)
-        var result = WakeContent(content: JSON5Node(.object([])))
+        let answered = answer.flatMap { part(of: $0, for: wake.target.kind) }
+        let sent = answered == nil && isSenderHeard ? sent(wake) : nil
+        let chosen = answered ?? sent ?? template.content(for: wake)
+        var result = WakeContent(content: JSON5Node(.object([])), isOfSender: sent != nil)
         var members: [JSON5Node.Member] = []
         for member in chosen.members {
             switch member.key {
@@ -49,22 +53,24 @@ package enum WakeContents {
 
     /// What the sender gave, if it gave something.
     private static func sent(_ wake: Wake) -> JSON5Node? {
-        guard !wake.push.isEmpty, let node = try? JSON5Parser.parse(wake.push),
+        guard !wake.push.isEmpty, let node = try? JSON5Parser.parse(wake.push, isOfOthers: true),
             case .object = node.value
         else { return nil }
         return part(of: node, for: wake.target.kind)
     }
 
-    /// The member for a kind, if the object has one; else the object without such members.
-    private static func part(of node: JSON5Node, for kind: WakeKind) -> JSON5Node {
+    /// The member for a kind, if the object has one; else the object without such members. Nil if
+    /// it is about other kinds only.
+    private static func part(of node: JSON5Node, for kind: WakeKind) -> JSON5Node? {
         if let own = node[kind.rawValue], case .object = own.value { return own }
-        return JSON5Node(
-            .object(
-                node.members.filter { member in
-                    guard WakeKind(rawValue: member.key) != nil, case .object = member.node.value
-                    else { return true }
-                    return false
-                }))
+        let common = node.members.filter { member in
+            guard WakeKind(rawValue: member.key) != nil, case .object = member.node.value
+            else { return true }
+            return false
+        }
+        let isOfOthers =
+            common.count < node.members.count && common.allSatisfy { $0.key.hasPrefix("_") }
+        return isOfOthers ? nil : JSON5Node(.object(common))
     }
 
     /// Keys of Apple's that stand in `aps` ("Generating a remote notification").
@@ -86,9 +92,13 @@ package enum WakeContents {
         "data", "notification", "android", "webpush", "apns", "fcm_options",
     ]
 
+    /// Members of a message of FCM that say who gets it, and its name: those are the relay's.
+    private static let fcmReceiverKeys: Set<String> = ["token", "topic", "condition", "name"]
+
     /// An object without such members gets `notification` from `alert`, and `data` from the rest.
     private static func fcm(_ object: JSON5Node) -> JSON5Node {
-        var message = object
+        var message = JSON5Node(
+            .object(object.members.filter { !fcmReceiverKeys.contains($0.key) }))
         if !object.members.contains(where: { fcmKeys.contains($0.key) }) {
             message = JSON5Node(.object([]))
             var data: [JSON5Node.Member] = []
@@ -121,9 +131,9 @@ package enum WakeContents {
         let holder = kind == .apns ? result.content["aps"] : result.content
         guard let holder, let node = holder["badge"] else { return }
         if let text = node.text, text.lowercased() == "increment" {
-            result.badge = badge + 1
+            result.badge = min(badge + 1, PushLimits.badgeMaximum)
         } else {
-            result.badge = node.number
+            result.badge = node.number.flatMap { $0 <= PushLimits.badgeMaximum ? $0 : nil }
         }
         guard let number = result.badge else { return }
         let counted = holder.setting("badge", .number(number))

@@ -105,8 +105,9 @@ extension PushEntry {
         case 2: return wake(&body).map { .wake($0) }
         case 3: return key(&body).map { .settled($0) }
         case 4:
-            guard let key = key(&body), let number = body.number() else { return nil }
-            return .badge(key, number)
+            guard let key = key(&body), let number = body.integer(UInt64.self) else { return nil }
+            // Earlier versions wrote any number of a sender.
+            return .badge(key, min(number, PushLimits.badgeMaximum))
         case 5:
             guard let time = body.integer(UInt64.self), let key = key(&body),
                 let kind = body.integer(UInt8.self).flatMap(WakeKind.init(number:)),

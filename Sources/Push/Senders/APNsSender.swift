@@ -16,11 +16,19 @@ package struct APNsSender {
 
     package init(_ profiles: [APNsSettings]) { self.profiles = profiles }
 
-    /// The profile that the control keys of the content name; nil if there is none.
+    /// The profile that the control keys of the content name; nil if there is none. One that a
+    /// sender names and that is not there stands for the first.
     private func profileIndex(_ content: WakeContent) -> Int? {
-        if let name = content.profile { return profiles.firstIndex { $0.name == name } }
-        if let team = content.team { return profiles.firstIndex { $0.teamID == team } }
-        return profiles.isEmpty ? nil : 0
+        let first = profiles.isEmpty ? nil : 0
+        let named: Int?
+        if let name = content.profile {
+            named = profiles.firstIndex { $0.name == name }
+        } else if let team = content.team {
+            named = profiles.firstIndex { $0.teamID == team }
+        } else {
+            return first
+        }
+        return named ?? (content.isOfSender ? first : nil)
     }
 
     /// The request, or the outcome where none can be made.
@@ -34,7 +42,8 @@ package struct APNsSender {
         else { return .failure(SendFault(.gone("BadDeviceToken"))) }
         let body = content.content.json
         guard body.count <= PushLimits.apnsPayloadByteCountMaximum else {
-            return .failure(SendFault(.refused("PayloadTooLarge", isFinal: true)))
+            return .failure(
+                SendFault(.refused("PayloadTooLarge", isFinal: true), isOfContent: true))
         }
         let profile = profiles[index]
         let server = wake.target.isSandbox ? profile.sandboxURL : profile.productionURL
@@ -50,6 +59,7 @@ package struct APNsSender {
             url: "\(server)/3/device/\(wake.target.address)", authorityFile: profile.authorityFile,
             timeoutSeconds: profile.timeoutSeconds, fields: fields, body: body)
         request.isMultiplexed = true
+        request.isOperators = true
         if case .certificate(let identity) = profile.proof { request.identity = identity }
         return .success(request)
     }
@@ -96,7 +106,8 @@ package struct APNsSender {
         let reason = word.isEmpty ? "status \(status)" : word
         switch status {
         case 200: return .delivered
-        case 410: return .gone(reason)
+        // Without a reason it is not Apple's answer.
+        case 410 where !word.isEmpty: return .gone(reason)
         case 400 where word == "BadDeviceToken": return .gone(reason)
         // The request is wrong, and stays wrong.
         case 400, 404, 405, 413: return .refused(reason, isFinal: true)
@@ -126,5 +137,11 @@ package struct APNsSender {
 /// An outcome without a request.
 package struct SendFault: Error, Hashable {
     package let outcome: SendOutcome
-    init(_ outcome: SendOutcome) { self.outcome = outcome }
+    /// Whether another content may be taken.
+    package let isOfContent: Bool
+
+    init(_ outcome: SendOutcome, isOfContent: Bool = false) {
+        self.outcome = outcome
+        self.isOfContent = isOfContent
+    }
 }

@@ -46,7 +46,7 @@ package struct DatagramKey: Sendable {
     ///
     /// - Parameters:
     ///   - time: Unix milliseconds.
-    ///   - nonce: a random number.
+    ///   - nonce: the same in all datagrams of one wake-up.
     package func datagram(user: String, device: String, time: UInt64, nonce: UInt64) -> [UInt8] {
         var bytes = Array("MLW1".utf8)
         for number in [time, nonce] {

@@ -44,6 +44,7 @@ package struct FCMSender {
             timeoutSeconds: settings.timeoutSeconds, fields: [],
             body: Array("grant_type=\(grant)&assertion=\(assertion)".utf8))
         request.contentType = "application/x-www-form-urlencoded"
+        request.isOperators = true
         return request
     }
 
@@ -64,7 +65,8 @@ package struct FCMSender {
             let seconds = answer.node?["expires_in"]?.number ?? 3_600
             let margin = min(PushLimits.accessTokenMarginSeconds, seconds / 2)
             token = text
-            validUntil = now.unixSeconds + min(seconds, 86_400) - margin
+            let lifetime = min(seconds, PushLimits.accessTokenSecondsMaximum) - margin
+            validUntil = now.unixSeconds + max(lifetime, PushLimits.accessTokenSecondsMinimum)
             return nil
         }
     }
@@ -83,13 +85,15 @@ package struct FCMSender {
         }
         let body = JSON5Node.object([("message", message)]).json
         guard content.content.json.count <= PushLimits.fcmPayloadByteCountMaximum else {
-            return .failure(SendFault(.refused("PayloadTooLarge", isFinal: true)))
+            return .failure(
+                SendFault(.refused("PayloadTooLarge", isFinal: true), isOfContent: true))
         }
         var request = TransferRequest(
             url: "\(settings.url)/v1/projects/\(settings.project)/messages:send",
             authorityFile: settings.authorityFile, timeoutSeconds: settings.timeoutSeconds,
             fields: ["authorization: Bearer \(token)"], body: body)
         request.isMultiplexed = true
+        request.isOperators = true
         return .success(request)
     }
 
@@ -110,7 +114,8 @@ package struct FCMSender {
         }
         let reason = word.isEmpty ? "status \(status)" : word
         switch (status, word) {
-        case (404, _), (_, "UNREGISTERED"): return .gone(reason)
+        // Another 404 is one of a proxy, of a wrong URL, or of another project.
+        case (_, "UNREGISTERED"): return .gone(reason)
         // The target is alive, and belongs to another project than the service account.
         case (400, _), (_, "SENDER_ID_MISMATCH"): return .refused(reason, isFinal: true)
         case (401, _), (403, _):

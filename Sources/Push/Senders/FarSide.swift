@@ -30,7 +30,7 @@ package struct FarAnswer {
     }
 
     /// The content as JSON, if it is that.
-    var node: JSON5Node? { try? JSON5Parser.parse(content) }
+    var node: JSON5Node? { try? JSON5Parser.parse(content, isOfOthers: true) }
 
     /// A reason of the far side, where it is a word: nothing else of its answer reaches the log.
     static func word(_ text: String?) -> String {

@@ -1,5 +1,9 @@
 // The thread that publishes wake-ups to another MQTT broker. libcurl makes the connection, with
-// TLS and the check of its address; the thread ends it when nothing was published for a while.
+// TLS; the thread ends it when nothing was published for a while.
+//
+// A broker may end the connection for a publication that it does not take. After a loss those that
+// were under way are published one at a time, and one under which the connection is lost again is
+// refused: otherwise a single one would hold back all others.
 
 import CCurl
 import Glibc
@@ -13,6 +17,8 @@ final class MQTTSender: Sendable {
         let topic: String
         let payload: [UInt8]
         let expirySeconds: UInt32
+        /// A connection was lost while it was under way.
+        var isSuspect = false
     }
 
     private struct State {
@@ -26,14 +32,12 @@ final class MQTTSender: Sendable {
     private let signalSource: Int32
     private let returns: PushReturns
     private let settings: MQTTSettings
-    private let rules: AddressRules
 
     /// A connection without traffic lasts this long, in milliseconds: less than its keep-alive.
     private static let idleMilliseconds: Int32 = 20_000
 
-    init(_ settings: MQTTSettings, rules: AddressRules, returns: PushReturns) {
+    init(_ settings: MQTTSettings, returns: PushReturns) {
         self.settings = settings
-        self.rules = rules
         self.returns = returns
         var ends: [Int32] = [-1, -1]
         let code = pipe(&ends)
@@ -73,16 +77,21 @@ final class MQTTSender: Sendable {
     // MARK: - The thread
 
     private func run() {
-        while true {
-            var question = pollfd(fd: signal, events: Int16(POLLIN), revents: 0)
-            poll(&question, 1, -1)
-            if state.withLock({ $0.isStopped }) { return }
+        while !state.withLock({ $0.isStopped }) {
+            var descriptor = pollfd(fd: signal, events: Int16(POLLIN), revents: 0)
+            poll(&descriptor, 1, -1)
             guard state.withLock({ !$0.jobs.isEmpty }) else {
                 drainSignal()
                 continue
             }
-            let end = serve()
-            fail(takeJobs(maximum: .max), end)
+            while let end = serve() {
+                // What was under way is left, or something was answered: the broker is there.
+                guard end.isProgress else {
+                    fail(takeJobs(maximum: .max), end.reason)
+                    break
+                }
+                if state.withLock({ $0.isStopped || $0.jobs.isEmpty }) { break }
+            }
         }
     }
 
@@ -105,6 +114,28 @@ final class MQTTSender: Sendable {
         }
     }
 
+    /// The jobs to publish now: a suspect alone, others together.
+    private func takeJobs(underWay: Int) -> [Job] {
+        state.withLock { state in
+            let isAlone = state.jobs.first?.isSuspect == true
+            guard !isAlone || underWay == 0 else { return [] }
+            let count = isAlone ? 1 : PushLimits.publicationsMaximum - underWay
+            let taken = Array(state.jobs.prefix(count))
+            state.jobs.removeFirst(taken.count)
+            return taken
+        }
+    }
+
+    /// The connection is lost: what was under way is suspect now, or refused if it was.
+    private func putBack(_ jobs: [Job], _ reason: String) {
+        for job in jobs where job.isSuspect {
+            returns.put(.sent(tag: job.tag, .refused(reason, isFinal: false)))
+        }
+        var suspects = jobs.filter { !$0.isSuspect }
+        for index in suspects.indices { suspects[index].isSuspect = true }
+        state.withLock { $0.jobs.insert(contentsOf: suspects, at: 0) }
+    }
+
     private func fail(_ jobs: some Sequence<Job>, _ reason: String) {
         for job in jobs { fail(job.tag, reason) }
     }
@@ -115,32 +146,40 @@ final class MQTTSender: Sendable {
                 tag: tag, .failed(reason, retryAfterSeconds: 0, isDestination: true)))
     }
 
+    /// Why a connection ended.
+    private struct End {
+        var reason: String
+        /// Whether it changed something: a further one gets jobs that wait. Otherwise they fail.
+        var isProgress: Bool
+    }
+
     /// One connection, until it is idle or lost.
     ///
-    /// - Returns: why it ended; jobs that came meanwhile fail for it.
-    private func serve() -> String {
-        let connection = StreamConnection(rules)
-        if let reason = connection.open(settings) { return reason }
+    /// - Returns: nil if it was idle.
+    private func serve() -> End? {
+        let connection = StreamConnection()
+        if let reason = connection.open(settings) { return End(reason: reason, isProgress: false) }
         var link = PublishLink(settings)
-        guard connection.send(link.connectPacket()) else { return "connection lost" }
+        guard connection.send(link.connectPacket()) else {
+            return End(reason: Self.lost, isProgress: false)
+        }
+        var underWay: [UInt64: Job] = [:]
+        var isProgress = false
         var lastProgress = Self.now
         var end = ""
         while end.isEmpty {
             drainSignal()
             if state.withLock({ $0.isStopped }) { break }
             if link.isConnected {
-                let room = PushLimits.publicationsMaximum - link.tags.count
-                let jobs = takeJobs(maximum: room)
-                for (index, job) in jobs.enumerated() {
+                for job in takeJobs(underWay: underWay.count) {
+                    underWay[job.tag] = job
                     let packet = link.publish(
                         topic: job.topic, job.payload, expirySeconds: job.expirySeconds,
                         tag: job.tag)
-                    guard let packet, connection.send(packet) else {
-                        end = "connection lost"
-                        // The link has the tags of those with a packet.
-                        fail(jobs[(packet == nil ? index : index + 1)...], end)
-                        break
+                    guard let packet else {
+                        preconditionFailure("no room for \(job.tag) beside \(link.tags.count)")
                     }
+                    if end.isEmpty, !connection.send(packet) { end = Self.lost }
                 }
             }
             guard end.isEmpty else { break }
@@ -149,11 +188,11 @@ final class MQTTSender: Sendable {
                 isWaiting ? Int32(PushLimits.publicationMilliseconds) : Self.idleMilliseconds
             guard connection.wait(signal, milliseconds: wait) else {
                 if Self.now.milliseconds(since: lastProgress) < UInt64(wait) { continue }
-                if isWaiting { end = "timeout" }
+                if isWaiting { end = Self.timeout }
                 break
             }
             guard let bytes = connection.receive() else {
-                end = "connection lost"
+                end = Self.lost
                 break
             }
             if !bytes.isEmpty { lastProgress = Self.now }
@@ -161,6 +200,8 @@ final class MQTTSender: Sendable {
                 switch event {
                 case .connected: break
                 case .acknowledged(let tag, let reason):
+                    underWay[tag] = nil
+                    isProgress = true
                     let outcome: SendOutcome =
                         reason.isFailure ? .refused("\(reason.name)", isFinal: false) : .delivered
                     returns.put(.sent(tag: tag, outcome))
@@ -168,10 +209,22 @@ final class MQTTSender: Sendable {
                 }
             }
         }
-        if end.isEmpty { _ = connection.send(link.disconnectPacket()) }
-        for tag in link.tags.values { fail(tag, end.isEmpty ? "connection lost" : end) }
-        return end.isEmpty ? "connection lost" : end
+        guard !end.isEmpty else {
+            _ = connection.send(link.disconnectPacket())
+            return nil
+        }
+        let jobs = underWay.values.sorted { $0.tag < $1.tag }
+        if end == Self.timeout {
+            // A broker that is silent takes nothing of anybody.
+            fail(jobs, end)
+            return End(reason: end, isProgress: false)
+        }
+        putBack(jobs, end)
+        return End(reason: end, isProgress: isProgress || !jobs.isEmpty)
     }
+
+    private static let lost = "connection lost"
+    private static let timeout = "timeout"
 
     private static var now: Instant {
         var time = timespec()
@@ -183,11 +236,8 @@ final class MQTTSender: Sendable {
 /// A connection of libcurl without a protocol of its own.
 private final class StreamConnection {
     private let handle: curl_handle
-    private let rules: AddressRules
-    private var isAddressRefused = false
 
-    init(_ rules: AddressRules) {
-        self.rules = rules
+    init() {
         guard let handle = curl_easy_init() else {
             preconditionFailure("libcurl \(String(cString: curl_version())) gives no handle")
         }
@@ -211,27 +261,8 @@ private final class StreamConnection {
         curl_set_number(
             handle, CURLOPT_CONNECTTIMEOUT_MS, RelayLimits.connectMillisecondsMaximum)
         if let file = settings.authorityFile { curl_set_text(handle, CURLOPT_CAINFO, file) }
-        curl_set_address_opener(
-            handle,
-            { context, _, address in
-                guard let context, let address else { return CURL_SOCKET_BAD }
-                let connection = Unmanaged<StreamConnection>.fromOpaque(context)
-                    .takeUnretainedValue()
-                let bytes = curl_bytes_of(address)
-                let list = withUnsafeBytes(of: bytes.bytes) {
-                    Array($0.prefix(Int(bytes.byte_count)))
-                }
-                guard connection.rules.permits(bytes: list) else {
-                    connection.isAddressRefused = true
-                    return CURL_SOCKET_BAD
-                }
-                return socket(
-                    address.pointee.family, address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue),
-                    address.pointee.protocol)
-            }, Unmanaged.passUnretained(self).toOpaque())
         let code = curl_easy_perform(handle)
-        guard code != CURLE_OK else { return nil }
-        return isAddressRefused ? "address-not-allowed" : String(cString: curl_easy_strerror(code))
+        return code == CURLE_OK ? nil : String(cString: curl_easy_strerror(code))
     }
 
     /// Sends all bytes; they are few. False if the connection is lost.
@@ -241,9 +272,9 @@ private final class StreamConnection {
             var count = 0
             let code = curl_easy_send(handle, &rest, rest.count, &count)
             if code == CURLE_AGAIN {
-                var question = pollfd(
+                var descriptor = pollfd(
                     fd: Int32(curl_active_socket(handle)), events: Int16(POLLOUT), revents: 0)
-                guard poll(&question, 1, Int32(PushLimits.publicationMilliseconds)) > 0 else {
+                guard poll(&descriptor, 1, Int32(PushLimits.publicationMilliseconds)) > 0 else {
                     return false
                 }
                 continue
@@ -256,12 +287,15 @@ private final class StreamConnection {
 
     /// Waits until the broker sends or the signal comes. False when the time is over.
     func wait(_ signal: Int32, milliseconds: Int32) -> Bool {
-        var questions = [
+        var descriptors = [
             pollfd(fd: Int32(curl_active_socket(handle)), events: Int16(POLLIN), revents: 0),
             pollfd(fd: signal, events: Int16(POLLIN), revents: 0),
         ]
-        return poll(&questions, 2, milliseconds) > 0
+        return poll(&descriptors, 2, milliseconds) > 0
     }
+
+    /// Bytes that the broker has sent at once: its answers have four, and it sends nothing else.
+    private static let receivedMaximum = 1 << 20
 
     /// What there is; nil if the connection is lost.
     func receive() -> [UInt8]? {
@@ -273,7 +307,7 @@ private final class StreamConnection {
             if code == CURLE_AGAIN { return bytes }
             guard code == CURLE_OK, count > 0 else { return nil }
             bytes += chunk[..<count]
-            if bytes.count > 1 << 20 { return nil }
+            if bytes.count > Self.receivedMaximum { return nil }
         }
     }
 }

@@ -16,20 +16,26 @@ package enum RequestSender {
         guard let destination = WebDestination(url), !destination.hasUser else {
             return .failure(SendFault(.refused("no-url", isFinal: true)))
         }
+        if isSMS, !settings.permits(number: wake.target.address) {
+            return .failure(SendFault(.refused("number-not-allowed", isFinal: true)))
+        }
         guard destination.isEncrypted || settings.isPlainAllowed || isSMS else {
             return .failure(SendFault(.refused("plain-url", isFinal: true)))
         }
         var data = facts(of: wake)
         if isSMS {
             data.append(("to", .text(wake.target.address)))
-            data += content.content.members.map { ($0.key, $0.node) }
+            // A receiver takes the last of equal members: none of the content may be one of these.
+            data += content.content.members.filter { !factNames.contains($0.key) }
+                .map { ($0.key, $0.node) }
         } else {
             data.append(("content", content.content))
         }
-        return .success(
-            signed(
-                url, type: isSMS ? "wake.sms" : "wake", data: data, identifier: wake.identifier,
-                settings, now: now))
+        var request = signed(
+            url, type: isSMS ? "wake.sms" : "wake", data: data, identifier: wake.identifier,
+            settings, now: now)
+        request.isOperators = isSMS
+        return .success(request)
     }
 
     /// The question to the hook. Its identifier is not that of the wake-up: a back end that is both
@@ -40,11 +46,21 @@ package enum RequestSender {
         var data = facts(of: wake)
         data.append(("kind", .text(wake.target.kind.rawValue)))
         if !wake.text.isEmpty { data.append(("b", .text(wake.text))) }
-        if let push = try? JSON5Parser.parse(wake.push) { data.append(("push", push)) }
-        return signed(
+        if let push = try? JSON5Parser.parse(wake.push, isOfOthers: true) {
+            data.append(("push", push))
+        }
+        var request = signed(
             hook.request.url, type: "wake.question", data: data,
             identifier: wake.identifier + "-question", hook.request, now: now)
+        request.isOperators = true
+        return request
     }
+
+    /// The names in `data` that are the relay's, whether a wake-up has all of them or not.
+    private static let factNames: Set<String> = [
+        "user", "from", "time", "count", "expires", "device", "language", "group", "reference",
+        "test", "to",
+    ]
 
     /// What is said of a wake-up. The target's address is in it only where the far side needs it.
     private static func facts(of wake: Wake) -> [(String, JSON5Node)] {

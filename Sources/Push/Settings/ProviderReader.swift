@@ -98,14 +98,19 @@ enum ProviderReader {
         _ node: JSON5Node, _ key: String, reader r: inout SectionReader
     ) -> String? {
         guard let text = r.text(node, key) else { return nil }
-        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), text.utf8.count <= 200 else {
-            r.complain(key, "may have letters, digits, . and - only", at: node.offset)
+        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),
+            text.utf8.count <= PushLimits.fieldByteCountMaximum
+        else {
+            let count = PushLimits.fieldByteCountMaximum
+            r.complain(
+                key, "must have at most \(count) visible ASCII characters, without spaces",
+                at: node.offset)
             return nil
         }
         return text
     }
 
-    /// A URL without a path.
+    /// A URL with https; a slash at its end is dropped.
     private static func server(
         _ node: JSON5Node, _ key: String, former: String, reader r: inout SectionReader
     ) -> String {
@@ -117,13 +122,14 @@ enum ProviderReader {
         return url.hasSuffix("/") ? String(url.dropLast()) : url
     }
 
+    /// A file with a private key.
     private static func content(
         _ path: String, _ key: String, at node: JSON5Node, reader r: inout SectionReader
     ) -> [UInt8]? {
-        do throws(FileFailure) {
-            return try SmallFile.read(path)
+        do throws(SecretFileFailure) {
+            return try SecretFile.content(path)
         } catch {
-            r.complain(key, "names \(path), which cannot be read: \(error)", at: node.offset)
+            r.complain(key, "cannot be used: \(error)", at: node.offset)
             return nil
         }
     }
@@ -206,9 +212,12 @@ enum ProviderReader {
     ) -> RequestSettings {
         var settings = RequestSettings()
         let known =
-            ["secretFiles", "caFile", "timeoutSeconds"] + (needsURL ? ["url"] : ["allowHttp"])
-        for (name, path, node) in r.members(node, key, known: known) {
+            ["secretFiles", "caFile", "timeoutSeconds"]
+            + (needsURL ? ["url", "numbers"] : ["allowHttp"])
+        let members = r.members(node, key, known: known)
+        for (name, path, node) in members {
             switch name {
+            case "numbers": settings.numberPrefixes = numbers(node, path, &r)
             case "url": settings.url = RelaySection.url(node, key: path, reader: &r)
             case "allowHttp": settings.isPlainAllowed = r.boolean(node, path) ?? false
             case "timeoutSeconds":
@@ -218,7 +227,40 @@ enum ProviderReader {
             }
         }
         complete(settings, key: key, needsURL: needsURL, at: node.offset, &r)
+        if needsURL, !members.contains(where: { $0.key == "numbers" }) {
+            r.complain(
+                "\(key).numbers", "is needed: how numbers may begin, such as \"+49\"",
+                at: node.offset)
+        }
         return settings
+    }
+
+    /// Beginnings of numbers in the form E.164.
+    private static func numbers(
+        _ node: JSON5Node, _ key: String, _ r: inout SectionReader
+    ) -> [String] {
+        list(node, key, &r).compactMap { key, node in
+            guard let text = r.text(node, key) else { return nil }
+            guard text.utf8.first == UInt8(ascii: "+"), text.utf8.count <= 16,
+                text.utf8.dropFirst().allSatisfy({ (0x30...0x39).contains($0) })
+            else {
+                r.complain(key, "is no beginning of a number, such as +49", at: node.offset)
+                return nil
+            }
+            return text
+        }
+    }
+
+    /// A list with at least one element.
+    private static func list(
+        _ node: JSON5Node, _ key: String, _ r: inout SectionReader
+    ) -> [(key: String, node: JSON5Node)] {
+        let elements = r.elements(node, key)
+        if elements.isEmpty { r.complain(key, "is empty", at: node.offset) }
+        if elements.count > PushLimits.listMaximum {
+            r.complain(key, "has more than \(PushLimits.listMaximum)", at: node.offset)
+        }
+        return elements.map { ($0.key, $0.node) }
     }
 
     static func hook(
@@ -274,9 +316,11 @@ enum ProviderReader {
         _ node: JSON5Node, key: String, _ r: inout SectionReader
     ) -> MQTTSettings {
         var settings = MQTTSettings(server: ServerAddress(host: "", port: 1))
-        let known = ["server", "user", "passwordFile", "clientId", "caFile", "version"]
-        for (name, path, node) in r.members(node, key, known: known) {
+        let known = ["server", "user", "passwordFile", "clientId", "caFile", "version", "topics"]
+        let members = r.members(node, key, known: known)
+        for (name, path, node) in members {
             switch name {
+            case "topics": settings.topics = topics(node, path, &r)
             case "server": settings.server = r.server(node, path) ?? settings.server
             case "user": settings.user = r.text(node, path)
             case "passwordFile": settings.password = r.secret(node, path)
@@ -290,7 +334,27 @@ enum ProviderReader {
         if settings.server.host.isEmpty {
             r.complain("\(key).server", "is needed: tls://HOST:PORT", at: node.offset)
         }
+        if !members.contains(where: { $0.key == "topics" }) {
+            r.complain(
+                "\(key).topics",
+                "is needed: filters of the topics that users may name, such as \"wake/%u/#\"",
+                at: node.offset)
+        }
         return settings
+    }
+
+    private static func topics(
+        _ node: JSON5Node, _ key: String, _ r: inout SectionReader
+    ) -> [WakeTopicRule] {
+        list(node, key, &r).compactMap { key, node in
+            guard let text = r.text(node, key) else { return nil }
+            guard let rule = WakeTopicRule(text) else {
+                r.complain(
+                    key, "is no filter of topics without $ at its beginning", at: node.offset)
+                return nil
+            }
+            return rule
+        }
     }
 
     private enum MQTTVersionName: String, CaseIterable {

@@ -49,6 +49,12 @@ package struct RequestSettings: Sendable {
     package var isPlainAllowed = false
     package var authorityFile: String?
     package var timeoutMilliseconds = PushLimits.timeoutSecondsDefault * 1_000
+    /// How numbers begin that text messages may go to; `+` stands for all.
+    package var numberPrefixes: [String] = []
+
+    func permits(number: String) -> Bool {
+        numberPrefixes.contains { number.utf8.starts(with: $0.utf8) }
+    }
 }
 
 /// The hook that is asked for contents.
@@ -67,6 +73,8 @@ package struct MQTTSettings: Sendable {
     package var password: String?
     package var clientIdentifier = "martlet-push"
     package var authorityFile: String?
+    /// The topics of targets; an address that none of them matches is refused.
+    package var topics: [WakeTopicRule] = []
     package var isVersion5 = false
     package var keepAliveSeconds: UInt16 = 60
 }

@@ -1,11 +1,11 @@
 // The destinations of wake-ups: for each one a queue, its circuit, and how many requests it has.
 // Those whose last request failed share a quarter of all requests, and those that were never tried
-// a half, so that dead ones delay none that live.
+// a half, so that unreachable destinations do not delay reachable ones.
 
 import Primitives
 import Relay
 
-/// A place in a queue. It is void when the target has another ticket by then.
+/// A place in a queue. It is invalid once the target has another ticket.
 struct QueuePlace {
     let key: WakeKey
     let ticket: UInt64

@@ -1,6 +1,7 @@
 // A wake-up: who is to be woken where, and why.
 
 import MartletClient
+import Relay
 
 /// How a target is woken. The raw value is the broker's name of it.
 package enum WakeKind: String, CaseIterable, Sendable {
@@ -22,13 +23,17 @@ package enum WakeKind: String, CaseIterable, Sendable {
 
 /// A target's user, and its number at the broker, which belongs to the user.
 package struct WakeKey: Hashable, Sendable {
-    package var user: String
+    let owner: ExactText
     package var id: UInt64
 
+    package var user: String { owner.text }
+
     package init(user: String, id: UInt64) {
-        self.user = user
+        owner = ExactText(user)
         self.id = id
     }
+
+    func isOf(_ user: String) -> Bool { owner == ExactText(user) }
 }
 
 /// Where something is woken.

@@ -80,13 +80,14 @@ extension WakeDispatcher {
 
     /// Sends dead letters again, with a new validity.
     package mutating func resend(_ sequences: [UInt64], now: Moment) {
-        for sequence in sequences {
-            guard let index = deadLetters.firstIndex(where: { $0.wake.sequence == sequence })
-            else { continue }
-            var wake = deadLetters.remove(at: index).wake
+        let wanted = Set(sequences)
+        let found = deadLetters.filter { wanted.contains($0.wake.sequence) }
+        deadLetters.removeAll { wanted.contains($0.wake.sequence) }
+        for letter in found {
+            var wake = letter.wake
             totals.resent += 1
-            changes.append(.found(sequence: sequence))
-            log("dead_letter_resent", "number=\(sequence)")
+            changes.append(.found(sequence: wake.sequence))
+            log("dead_letter_resent", "number=\(wake.sequence)")
             note(wake, .resent, detail: "", now: now)
             wake.sequence = nextSequence
             nextSequence += 1
@@ -148,7 +149,7 @@ extension WakeDispatcher {
         }
         for (user, numbers) in badges {
             for (id, number) in numbers {
-                entries.append(.badge(WakeKey(user: user, id: id), number))
+                entries.append(.badge(WakeKey(user: user.text, id: id), number))
             }
         }
         for letter in deadLetters { entries.append(.lost(letter)) }

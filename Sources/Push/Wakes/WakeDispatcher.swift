@@ -33,10 +33,10 @@ package struct WakeDispatcher {
     struct Target {
         /// What is to be sent, or is being sent.
         var pending: Wake?
-        /// It came while an attempt was under way.
+        /// The wake-up that follows the attempt under way.
         var next: Wake?
         var isInFlight = false
-        /// Of the place in a queue that counts.
+        /// The ticket of the only valid place in a queue.
         var ticket: UInt64 = 0
         var failureCount = 0
         var refusalCount = 0
@@ -44,12 +44,22 @@ package struct WakeDispatcher {
         /// The hook has answered for the pending wake-up.
         var isAsked = false
         var answer: JSON5Node?
+        /// Nobody took what the sender gave for the pending wake-up: the template takes its place.
+        var isSenderRefused = false
+
+        /// Puts a newer wake-up in the place of the pending one.
+        mutating func replace(by newer: Wake) {
+            pending = newer
+            isAsked = false
+            answer = nil
+            isSenderRefused = false
+        }
     }
 
     let settings: PushSettings
     var targets: [WakeKey: Target] = [:]
-    private var users: [String: Set<UInt64>] = [:]
-    var badges: [String: [UInt64: UInt64]] = [:]
+    private var users: [ExactText: Set<UInt64>] = [:]
+    var badges: [ExactText: [UInt64: UInt64]] = [:]
     var destinations: Destinations
     private var waiting = PriorityQueue<Instant, QueuePlace>()
     private var rate: RateLimit
@@ -86,7 +96,7 @@ package struct WakeDispatcher {
         destinations = Destinations(concurrencyMaximum: settings.concurrency)
         rate = RateLimit(perSecond: settings.ratePerSecond)
         jitter = Jitter(seed: seed)
-        for (key, number) in stored.badges { badges[key.user, default: [:]][key.id] = number }
+        for (key, number) in stored.badges { badges[key.owner, default: [:]][key.id] = number }
         gone = stored.gone
         log = WakeLog(
             perTargetMaximum: settings.logPerTargetMaximum, countMaximum: settings.logMaximum)
@@ -97,7 +107,16 @@ package struct WakeDispatcher {
         for entry in stored.log { log.add(entry) }
         deadLetters = stored.deadLetters
         for key in stored.gone { removals.append(key) }
-        for wake in stored.wakes { place(wake, now: now) }
+        for wake in stored.wakes {
+            // The kind may have been taken out of the configuration.
+            if settings.speaks(wake.target.kind) {
+                place(wake, now: now)
+            } else {
+                changes.append(.settled(wake.key))
+                bury(wake, .notConfigured, reason: "", now: now)
+                needSync(now.instant)
+            }
+        }
         if !stored.wakes.isEmpty || !stored.deadLetters.isEmpty {
             log(
                 "recovery",
@@ -166,9 +185,7 @@ package struct WakeDispatcher {
             targets[wake.key]!.next = wake
         } else {
             note(older, .coalesced, detail: "", now: now)
-            targets[wake.key]!.pending = wake
-            targets[wake.key]!.isAsked = false
-            targets[wake.key]!.answer = nil
+            targets[wake.key]!.replace(by: wake)
             targets[wake.key]!.datagramCount = 0
         }
     }
@@ -178,14 +195,15 @@ package struct WakeDispatcher {
         var target = targets[key] ?? Target()
         target.pending = wake
         targets[key] = target
-        users[wake.user, default: []].insert(key.id)
+        users[key.owner, default: []].insert(key.id)
         enqueue(key, at: nil, now: now.instant)
     }
 
     /// A device of the user came, or nothing waits any more. Tests are sent all the same.
     private mutating func withdraw(_ user: String, now: Moment) {
-        for id in badges[user, default: [:]].keys { setBadge(WakeKey(user: user, id: id), 0) }
-        for id in users[user] ?? [] {
+        let owner = ExactText(user)
+        for id in badges[owner, default: [:]].keys { setBadge(WakeKey(user: user, id: id), 0) }
+        for id in users[owner] ?? [] {
             let key = WakeKey(user: user, id: id)
             guard let target = targets[key] else { continue }
             for wake in [target.pending, target.next].compactMap({ $0 }) where !wake.isTest {
@@ -205,14 +223,14 @@ package struct WakeDispatcher {
 
     mutating func forget(_ key: WakeKey) {
         targets[key] = nil
-        users[key.user]?.remove(key.id)
-        if users[key.user]?.isEmpty == true { users[key.user] = nil }
+        users[key.owner]?.remove(key.id)
+        if users[key.owner]?.isEmpty == true { users[key.owner] = nil }
     }
 
     mutating func setBadge(_ key: WakeKey, _ number: UInt64) {
-        guard badges[key.user]?[key.id] ?? 0 != number else { return }
-        badges[key.user, default: [:]][key.id] = number == 0 ? nil : number
-        if badges[key.user]!.isEmpty { badges[key.user] = nil }
+        guard badges[key.owner]?[key.id] ?? 0 != number else { return }
+        badges[key.owner, default: [:]][key.id] = number == 0 ? nil : number
+        if badges[key.owner]!.isEmpty { badges[key.owner] = nil }
         changes.append(.badge(key, number))
     }
 
@@ -288,11 +306,13 @@ package struct WakeDispatcher {
 
     private mutating func sendAttempt(_ wake: Wake, to destination: String) -> Attempt {
         totals.attempts += 1
+        guard let template = settings.template(for: wake.target.kind) else {
+            preconditionFailure("a wake-up \(wake.sequence) of a kind that is not set")
+        }
+        let target = targets[wake.key]
         let content = WakeContents.make(
-            wake, answer: targets[wake.key]?.answer,
-            template: settings.template(for: wake.target.kind)
-                ?? WakeContents.builtIn(wake.target.kind),
-            badge: badges[wake.user]?[wake.target.id] ?? 0)
+            wake, answer: target?.answer, isSenderHeard: target?.isSenderRefused != true,
+            template: template, badge: badges[wake.key.owner]?[wake.target.id] ?? 0)
         return Attempt(wake: wake, phase: .send(content), destination: destination)
     }
 
@@ -352,9 +372,12 @@ package struct WakeDispatcher {
 
     /// An attempt has its result.
     ///
-    /// - Parameter isLocal: no request was made, so nothing is known about the destination.
+    /// - Parameters:
+    ///   - isLocal: no request was made, so nothing is known about the destination.
+    ///   - isOfContent: whether a local refusal is one of the content.
     package mutating func finish(
-        _ attempt: Attempt, with outcome: SendOutcome, isLocal: Bool = false, now: Moment
+        _ attempt: Attempt, with outcome: SendOutcome, isLocal: Bool = false,
+        isOfContent: Bool = false, now: Moment
     ) {
         let wake = attempt.wake
         let key = wake.key
@@ -381,11 +404,17 @@ package struct WakeDispatcher {
         case .sentOnce: sentOnce(wake, now: now)
         case .refused(let reason, let isFinal):
             targets[key]!.refusalCount += 1
-            if isFinal || targets[key]!.refusalCount >= PushLimits.refusalsMaximum {
+            if !isFinal, targets[key]!.refusalCount < PushLimits.refusalsMaximum {
+                retry(wake, advised: 0, now: now)
+            } else if case .send(let content) = attempt.phase, content.isOfSender,
+                !isLocal || isOfContent
+            {
+                // No sender suppresses the wake-ups of others: once more, with the template.
+                targets[key]!.isSenderRefused = true
+                retry(wake, advised: 0, now: now)
+            } else {
                 bury(wake, .refused, reason: reason, now: now)
                 settle(wake, now: now)
-            } else {
-                retry(wake, advised: 0, now: now)
             }
         case .failed(_, let seconds, let isDestination):
             retry(
@@ -440,10 +469,8 @@ package struct WakeDispatcher {
         targets[key]!.failureCount += 1
         if let newer = targets[key]!.next {
             note(wake, .coalesced, detail: "", now: now)
-            targets[key]!.pending = newer
+            targets[key]!.replace(by: newer)
             targets[key]!.next = nil
-            targets[key]!.isAsked = false
-            targets[key]!.answer = nil
         }
         // The circuit is the wait of a destination that is down; targets need none beside it.
         let isOpen = destinations.isOpen(destination(of: key))
@@ -521,7 +548,7 @@ package struct WakeDispatcher {
 }
 
 extension SendOutcome {
-    /// Why it is none that is liked; empty for success.
+    /// The reason of a failure; empty for a success.
     var reason: String {
         switch self {
         case .delivered, .sentOnce: ""

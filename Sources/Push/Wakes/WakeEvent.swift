@@ -9,7 +9,8 @@ package enum WakeEvent: Sendable {
     case withdrawn(user: String)
 
     package init?(_ json: [UInt8]) {
-        guard let node = try? JSON5Parser.parse(json), let user = node["user"]?.text, !user.isEmpty
+        guard let node = try? JSON5Parser.parse(json, isOfOthers: true),
+            let user = node["user"]?.text, !user.isEmpty
         else { return nil }
         switch node["event"]?.text {
         case "WAKE_REQUEST":
@@ -21,7 +22,7 @@ package enum WakeEvent: Sendable {
     }
 }
 
-/// A message waits for a user whom nobody of is connected.
+/// A message waits for a user without a connected device.
 package struct WakeRequest: Sendable {
     package var user: String
     package var targets: [PushTarget] = []

@@ -13,8 +13,7 @@ package enum LogStep: UInt8, CaseIterable, Sendable {
     case refused = 3
     /// The far side says that the target does not exist any more.
     case gone = 4
-    /// The broker removed the target.
-    case removed = 5
+    // 5 was the removal at the broker, which the program's log has.
     /// A device came by itself.
     case withdrawn = 6
     /// A newer one replaced it.
@@ -33,7 +32,7 @@ package struct LogEntry: Hashable, Sendable {
     package var key: WakeKey
     package var kind: WakeKind
     package var step: LogStep
-    /// The number of the wake-up; 0 for none.
+    /// The number of the wake-up.
     package var sequence: UInt64
     /// Messages that waited for the user.
     package var count: UInt64
@@ -89,7 +88,7 @@ package struct WakeLog: Sendable {
 
     /// Keys without an entry of their own, because the bound of the target took it, are left out.
     private mutating func compactOrder() {
-        guard order.count > 2 * count + 1_000 else { return }
+        guard order.count > 2 * count + PushLimits.logSlackCount else { return }
         order = all.map(\.key)
         orderHead = 0
     }

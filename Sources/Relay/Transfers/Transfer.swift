@@ -11,8 +11,10 @@ final class Transfer {
     private(set) var tag: UInt64 = 0
     private var fields: curl_fields?
     private var answerByteCount = 0
+    private var fieldByteCount = 0
     private(set) var answer: [UInt8] = []
     private var isAddressRefused = false
+    private var isOperators = false
 
     init(_ rules: AddressRules) {
         self.rules = rules
@@ -30,8 +32,10 @@ final class Transfer {
     func prepare(_ request: TransferRequest, tag: UInt64) {
         self.tag = tag
         answerByteCount = 0
+        fieldByteCount = 0
         answer = []
         isAddressRefused = false
+        isOperators = request.isOperators
         curl_easy_reset(handle)
         curl_slist_free_all(fields)
         fields = nil
@@ -86,6 +90,13 @@ final class Transfer {
                 return transfer.take(
                     (0..<wanted).map { UInt8(bitPattern: bytes[$0]) }, of: byteCount)
             }, context)
+        curl_set_field_receiver(
+            handle,
+            { _, size, count, context in
+                guard let context else { return 0 }
+                let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+                return transfer.takeField(of: size * count)
+            }, context)
         curl_set_address_opener(
             handle,
             { context, _, address in
@@ -102,6 +113,7 @@ final class Transfer {
     func forget() { curl_easy_reset(handle) }
 
     private func permits(_ address: curl_address_bytes) -> Bool {
+        if isOperators { return true }
         let bytes = withUnsafeBytes(of: address.bytes) { Array($0.prefix(Int(address.byte_count))) }
         let isPermitted = rules.permits(bytes: bytes)
         if !isPermitted { isAddressRefused = true }
@@ -118,10 +130,20 @@ final class Transfer {
         return answerByteCount <= RelayLimits.answerByteCountMaximum ? byteCount : 0
     }
 
+    /// Counts a field, or a line between fields. After too many bytes the request ends.
+    private func takeField(of byteCount: Int) -> Int {
+        fieldByteCount += byteCount
+        return fieldByteCount <= RelayLimits.answerFieldsByteCountMaximum ? byteCount : 0
+    }
+
     /// What the server's clock says, in Unix seconds; 0 without an answer.
     var serverSeconds: Int { curl_server_seconds(handle) }
 
     func result(_ code: CURLcode) -> AttemptResult {
+        // Fields without end are no answer, whatever the first of them say.
+        if fieldByteCount > RelayLimits.answerFieldsByteCountMaximum {
+            return .failed("answer-too-large")
+        }
         let isCut = answerByteCount > RelayLimits.answerByteCountMaximum
         // The head of an answer that is too long has arrived, and says what it means.
         if code == CURLE_OK || code == CURLE_WRITE_ERROR && isCut {

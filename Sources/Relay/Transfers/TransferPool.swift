@@ -38,7 +38,9 @@ package final class TransferPool {
     private var running: [UInt64: Transfer] = [:]
     private var idle: [Transfer] = []
 
-    /// - Parameter requestsMaximum: connections that are kept for further requests.
+    /// - Parameters:
+    ///   - rules: where requests may go whose address the operator did not choose.
+    ///   - requestsMaximum: connections that are kept for further requests.
     package init(_ waker: RelayWaker, rules: AddressRules, requestsMaximum: Int) {
         self.waker = waker
         self.rules = rules

@@ -17,6 +17,8 @@ package struct TransferRequest {
     package var isMultiplexed = false
     /// The client's certificate.
     package var identity: ClientIdentity?
+    /// Whether the operator chose the address: then it may be in any network.
+    package var isOperators = false
 
     package init(
         url: String, authorityFile: String?, timeoutSeconds: Int, fields: [String], body: [UInt8]

@@ -3,6 +3,7 @@
 
 import ClientProgram
 import MartletClient
+import Relay
 
 /// A message, as hooks see it.
 struct WebhookEvent {
@@ -58,12 +59,13 @@ extension HookSettings {
     /// - Parameter subject: ``WebhookEvent/subject``.
     func selects(_ kind: EventKind, _ subject: String) -> Bool {
         guard kinds.contains(kind) else { return false }
-        let isGroup = groups.isEmpty || groups.contains(subject)
+        let isGroup = groups.isEmpty || groups.contains(ExactText(subject))
         switch kind {
         case .messageTopic:
             let levels = TopicLevels(Array(subject.utf8))
             return topics.contains { $0.matches(levels) }
-        case .presenceChanged: return presence.contains("*") || presence.contains(subject)
+        case .presenceChanged:
+            return presence.contains("*") || presence.contains(ExactText(subject))
         case .messageGroup, .groupChanged, .groupRemoved: return isGroup
         case .receipt: return subject.isEmpty || isGroup
         case .messageRecalled, .messageUpdated:

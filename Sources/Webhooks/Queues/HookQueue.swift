@@ -27,11 +27,11 @@ struct HookQueue {
     let settings: HookSettings
     private let schedule: RetrySchedule
     private var jitter: Jitter
-    private var keys: [String: KeyQueue] = [:]
+    private var keys: [ExactText: KeyQueue] = [:]
     /// Keys whose turn it is, and keys that wait after a failure. A key is in one of them, or has
     /// an open request.
-    private var ready = Queue<String>()
-    private var waiting = PriorityQueue<Instant, String>()
+    private var ready = Queue<ExactText>()
+    private var waiting = PriorityQueue<Instant, ExactText>()
     private(set) var circuit = Circuit()
     private(set) var inFlightCount = 0
     private(set) var count = 0
@@ -56,8 +56,8 @@ struct HookQueue {
             || byteCount + delivery.byteCount > settings.queueByteCountMaximum
     }
 
-    private func queueKey(_ delivery: Delivery) -> String {
-        settings.order == .hook ? "" : delivery.key
+    private func queueKey(_ delivery: Delivery) -> ExactText {
+        settings.order == .hook ? "" : ExactText(delivery.key)
     }
 
     mutating func add(_ delivery: Delivery) {
@@ -72,7 +72,7 @@ struct HookQueue {
 
     /// A request to make, whose result ``finish(_:with:now:)`` gets.
     struct Request {
-        let key: String
+        let key: ExactText
         /// At least one.
         let deliveries: [Delivery]
     }
@@ -106,7 +106,7 @@ struct HookQueue {
         return nil
     }
 
-    private mutating func batch(of key: String) -> [Delivery] {
+    private mutating func batch(of key: ExactText) -> [Delivery] {
         let queue = keys[key]!
         var deliveries = [queue.deliveries[0]]
         // An attempt that is repeated has the same events, and so the same id.
@@ -123,14 +123,14 @@ struct HookQueue {
         return deliveries
     }
 
-    private mutating func remove(firstOf key: String) -> Delivery {
+    private mutating func remove(firstOf key: ExactText) -> Delivery {
         let delivery = keys[key]!.deliveries.popFirst()!
         count -= 1
         byteCount -= delivery.byteCount
         return delivery
     }
 
-    private mutating func remove(batchOf key: String) -> [Delivery] {
+    private mutating func remove(batchOf key: ExactText) -> [Delivery] {
         let count = keys[key]!.batchCount
         defer { keys[key]!.beginAnew() }
         return (0..<count).map { _ in remove(firstOf: key) }
@@ -186,7 +186,7 @@ struct HookQueue {
     }
 
     private mutating func fail(
-        _ key: String, advisedSeconds: UInt64, now: Instant
+        _ key: ExactText, advisedSeconds: UInt64, now: Instant
     ) -> (Outcome, Change?) {
         let advised = min(advisedSeconds, RelayLimits.retryAfterSecondsMaximum) * 1_000
         let random = jitter.next()
@@ -206,7 +206,7 @@ struct HookQueue {
         return (.retried, isOpened ? .opened(waitMilliseconds: open) : nil)
     }
 
-    private mutating func refuse(_ key: String, now: Instant) -> (Outcome, Change?) {
+    private mutating func refuse(_ key: ExactText, now: Instant) -> (Outcome, Change?) {
         // It answers, so it is well.
         let change: Change? = circuit.succeeded() ? .closed : nil
         keys[key]!.failureCount += 1
@@ -226,7 +226,7 @@ struct HookQueue {
     }
 
     /// Gives a key its next turn, if it has events.
-    private mutating func continueLater(_ key: String, at time: Instant?) {
+    private mutating func continueLater(_ key: ExactText, at time: Instant?) {
         if keys[key]!.deliveries.isEmpty {
             keys[key] = nil
         } else if let time {

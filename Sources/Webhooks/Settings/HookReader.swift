@@ -117,15 +117,15 @@ struct HookReader {
 
     private func readNames(
         _ node: JSON5Node, key: String, reader r: inout SectionReader
-    ) -> Set<String> {
-        var names: Set<String> = []
+    ) -> Set<ExactText> {
+        var names: Set<ExactText> = []
         for (key, node) in list(node, key: key, reader: &r) {
             guard let name = r.text(node, key) else { continue }
             let isAll = name == "*" && key.contains("presence")
             if !isAll, !TextRules.isIdentifier(Array(name.utf8).span.bytes) {
                 r.complain(key, "is no id: 1 to 64 bytes without / + #", at: node.offset)
             }
-            names.insert(name)
+            names.insert(ExactText(name))
         }
         return names
     }

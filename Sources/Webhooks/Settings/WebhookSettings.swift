@@ -54,9 +54,9 @@ package struct HookSettings: Sendable {
     package var kinds: Set<EventKind> = []
     package var topics: [TopicFilter] = []
     /// The groups whose events it gets, and of which the relay becomes a member; empty for all.
-    package var groups: Set<String> = []
+    package var groups: Set<ExactText> = []
     /// Users whose presence it is told; `*` stands for all.
-    package var presence: Set<String> = []
+    package var presence: Set<ExactText> = []
     package var order = EventOrder.source
     package var batchMaximum = 1
     package var timeoutSeconds = WebhookLimits.timeoutSecondsDefault
@@ -89,14 +89,17 @@ public struct WebhookSettings: Sendable {
 
     /// The subscriptions that the hooks need.
     var filters: [String] {
-        var filters: Set<String> = []
+        var filters: Set<ExactText> = []
         for hook in hooks {
-            filters.formUnion(hook.topics.map(\.text))
-            filters.formUnion(hook.presence.map { "$presence/" + ($0 == "*" ? "+" : $0) })
+            filters.formUnion(hook.topics.map { ExactText($0.text) })
+            filters.formUnion(
+                hook.presence.map { ExactText("$presence/" + ($0 == "*" ? "+" : $0.text)) })
         }
-        return filters.sorted()
+        return filters.map(\.text).sorted()
     }
 
     /// The groups that the hooks name.
-    var groups: [String] { hooks.reduce(into: Set()) { $0.formUnion($1.groups) }.sorted() }
+    var groups: [String] {
+        hooks.reduce(into: Set()) { $0.formUnion($1.groups) }.map(\.text).sorted()
+    }
 }

@@ -6,6 +6,9 @@ import Testing
 
 @testable import BrokerCore
 
+/// U+FDD0, which the compiler takes in no literal.
+private let noncharacter = String(decoding: [0xEF, 0xB7, 0x90] as [UInt8], as: UTF8.self)
+
 @Suite struct `Wake targets` {
     let world = World()
 
@@ -109,7 +112,10 @@ import Testing
         (.fcm, "a:b_c-d", true), (.fcm, "a b", false), (.smsWebhook, "+4930123456", true),
         (.smsWebhook, "+123456", false), (.smsWebhook, "4930123456", false),
         (.smsWebhook, "+1234567890123456", false), (.mqtt, "pager/7", true),
-        (.mqtt, "pager/+", false), (.udp, "10.0.0.9:7000", true), (.udp, "[fd00::9]:7000", true),
+        (.mqtt, "pager/+", false), (.mqtt, "$u/boss", false), (.mqtt, "$SYS/x", false),
+        (.mqtt, "a/$b", true), (.mqtt, "a\u{80}", false), (.mqtt, "a" + noncharacter, false),
+        (.mqtt, "a\u{7F}", false), (.mqtt, "caf\u{E9}", true), (.udp, "10.0.0.9:7000", true),
+        (.udp, "[fd00::9]:7000", true),
         (.udp, "fd00::9", false), (.udp, "host:0", false), (.udp, "host:65536", false),
         (.udp, "host:", false), (.udp, ":7", false), (.udp, "", false), (.fcm, "", false),
     ])

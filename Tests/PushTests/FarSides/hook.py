@@ -3,8 +3,8 @@
 #
 #   hook.py [--plan PATH=STEP|STEP…] [--quiet] SECRET
 #
-# A step is a status, STATUS:BODY, 429:SECONDS with Retry-After, stall, half or close. After its plan
-# a path is answered with 200. With --quiet it prints only the delays since `time` of the requests,
+# A step is a status, STATUS:BODY, 429:SECONDS with Retry-After, stall, half, close, or fields: an
+# answer with fields behind its content that do not end. After its plan a path is answered with 200. With --quiet it prints only the delays since `time` of the requests,
 # after every thousand.
 import argparse
 import asyncio
@@ -96,6 +96,11 @@ class Receiver(asyncio.Protocol):
             return None
         if step == "close":
             return self.transport.abort()
+        if step == "fields":
+            self.transport.write(
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n")
+            self.task = asyncio.ensure_future(self.flood())
+            return None
         if step == "half":
             self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
             return self.transport.close()
@@ -103,6 +108,16 @@ class Receiver(asyncio.Protocol):
         if status == "429":
             return self.reply(429, b"", f"Retry-After: {rest}\r\n")
         return self.reply(int(status), rest.encode())
+
+    async def flood(self):
+        count = 0
+        line = b"X-a: " + b"a" * 1000 + b"\r\n"
+        while not self.transport.is_closing() and count < 1 << 30:
+            if self.transport.get_write_buffer_size() < 1 << 20:
+                self.transport.write(line * 64)
+                count += len(line) * 64
+            await asyncio.sleep(0)
+        say(f"fields bytes={count}")
 
     def reply(self, status, body=b"", field=""):
         self.transport.write(

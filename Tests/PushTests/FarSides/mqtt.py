@@ -1,14 +1,16 @@
 # A broker of MQTT 3.1.1 for tests that only takes publications of QoS 1.
 #
-#   mqtt.py [--plan STEP,STEP…] USER PASSWORD
+#   mqtt.py [--plan STEP,STEP…] [--poison WORD] USER PASSWORD
 #
-# A step is for one publication: ok, close, or stall. After the plan all are acknowledged.
+# A step is for one publication: ok, close, or stall. After the plan all are acknowledged. A topic
+# with the word always closes the connection.
 import argparse
 import asyncio
 import sys
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--plan", default="")
+parser.add_argument("--poison")
 parser.add_argument("user")
 parser.add_argument("password")
 options = parser.parse_args()
@@ -58,6 +60,8 @@ async def serve(reader, writer):
             count = int.from_bytes(body[:2], "big")
             topic, identifier = body[2 : 2 + count].decode(), body[2 + count : 4 + count]
             step = plan.pop(0) if plan else "ok"
+            if options.poison and options.poison in topic:
+                step = "close"
             say(f"publish topic={topic} step={step} payload={body[4 + count :].decode()} .")
             if step == "close":
                 break

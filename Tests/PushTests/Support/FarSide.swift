@@ -5,6 +5,7 @@ import Files
 import Foundation
 import MartletClient
 import TestSurroundings
+import Testing
 import Threads
 
 @testable import Push
@@ -73,6 +74,8 @@ final class FarSide: Sendable {
 
     /// Whether the far sides can run.
     static var isThere: Bool { python != nil }
+    static let reasonOfAbsence: Comment =
+        "h2, cryptography and standardwebhooks cannot be installed from PyPI"
 
     init(_ name: String, _ arguments: [String]) throws {
         let file = SourceTree.root.appending(path: "Tests/PushTests/FarSides/\(name).py").path
@@ -133,16 +136,20 @@ struct TestKeys {
             "type": "service_account", "project_id": "project-1", "private_key": key,
             "client_email": "push@example", "token_uri": "https://localhost:\(port)/token",
         ]
-        try JSONEncoder().encode(account).write(to: URL(filePath: directory.file("account.json")))
+        FileManager.default.createFile(
+            atPath: directory.file("account.json"), contents: try JSONEncoder().encode(account),
+            attributes: [.posixPermissions: 0o600])
     }
 
     /// The configuration with these sections; `DIR` stands for the directory.
-    func settings(_ sections: String) throws -> PushSettings {
+    func settings(
+        _ sections: String, privateNetworks: String = #""127.0.0.0/8", "::1""#
+    ) throws -> PushSettings {
         let text = """
             {
               martlet: { server: "tcp://127.0.0.1:1", tokenFile: "DIR/token" },
               stateFile: "DIR/state",
-              privateNetworks: ["127.0.0.0/8", "::1"],
+              privateNetworks: [\(privateNetworks)],
               retry: { firstMilliseconds: 20, longestSeconds: 1 },
               \(sections)
             }

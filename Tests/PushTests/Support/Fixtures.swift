@@ -19,7 +19,8 @@ enum Fixture {
         settings.relay.retryMilliseconds = 100
         settings.relay.retrySecondsMaximum = 10
         settings.webhook = RequestSettings(secrets: [secret])
-        settings.sms = RequestSettings(url: "https://sms.example", secrets: [secret])
+        settings.sms = RequestSettings(
+            url: "https://sms.example", secrets: [secret], numberPrefixes: ["+"])
         change(&settings)
         return settings
     }
