@@ -173,7 +173,7 @@ import Testing
         .copyWithoutRows: 10,
         .earlyApplied: 1,
         .staleCore: 4,
-        .unseenGap: 5,
+        .unseenGap: 34,
         .encodedRefusal: 4,
     ]
     /// A change of the code moves seeds; none may need more than these.

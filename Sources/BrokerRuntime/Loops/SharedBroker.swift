@@ -36,8 +36,11 @@ package final class SharedBroker: Sendable {
     let commits = CommitMeasurements()
     /// Wakes the thread that waits for a commit.
     private let commitSignal = WakeSignal()
+    /// A function on its own in a lock gets deeper with each use.
+    private struct Meanwhile { var body: (@Sendable () -> Void)? }
+
     /// What the thread of the administration does while it waits for a commit.
-    private let meanwhile = Locked<Meanwhile?>(nil)
+    private let meanwhile = Locked(Meanwhile())
     /// What the thread of the administration asks the event loops.
     let places = LoopInquiry<[ConnectionID], [ConnectionID: ConnectionPlace]>()
     let activity = LoopInquiry<Void, LoopActivity>()
@@ -73,14 +76,7 @@ package final class SharedBroker: Sendable {
 
     /// Says what the thread of the administration does several times a second while it waits for a
     /// commit in a cluster, whose log may not answer for hours. It must not wait for one itself.
-    func setMeanwhile(_ body: (@Sendable () -> Void)?) {
-        meanwhile.withLock { $0 = body.map(Meanwhile.init) }
-    }
-
-    /// A lock around a function would wrap it once more at each use.
-    private struct Meanwhile {
-        let body: @Sendable () -> Void
-    }
+    func setMeanwhile(_ body: (@Sendable () -> Void)?) { meanwhile.withLock { $0.body = body } }
 
     /// Waits until the core has the result of a batch. Only one thread at a time may call it, and
     /// no event loop.
@@ -92,11 +88,11 @@ package final class SharedBroker: Sendable {
                 continue
             }
             _ = commitSignal.wait(milliseconds: ClusterLimits.meanwhileMilliseconds)
-            meanwhile.withLock { $0 }?.body()
+            meanwhile.withLock { $0.body }?()
         }
         // What no batch contains is decided too, such as a result that all receivers have
         // acknowledged.
-        gate?.waitForConfirmation { meanwhile.withLock { $0 }?.body() }
+        gate?.waitForConfirmation { meanwhile.withLock { $0.body }?() }
     }
 
     /// Makes the event loops accept no more input, and waits until all input is on disk and its
