@@ -164,6 +164,7 @@ final class TestRelay: @unchecked Sendable {
     private let control = PushControl()
     private let ended = DispatchSemaphore(value: 0)
     private var number: UInt64 = 0
+    private var hasStopped = false
 
     init(_ settings: PushSettings) {
         self.settings = settings
@@ -173,6 +174,12 @@ final class TestRelay: @unchecked Sendable {
             ended.signal()
         }
         precondition(isStarted, "no thread for \(settings.relay.stateFile)")
+    }
+
+    /// A thread that outlives its test would sign requests while the process takes OpenSSL down.
+    deinit {
+        control.drain()
+        if !hasStopped { _ = ended.wait(timeout: .now() + 30) }
     }
 
     func accept(_ json: String) {
@@ -186,6 +193,7 @@ final class TestRelay: @unchecked Sendable {
         guard ended.wait(timeout: .now() + 30 * Double(Sanitizer.patience)) == .success else {
             throw TestFailure("the relay does not stop")
         }
+        hasStopped = true
         let record = try RecordFile<PushRecord>.content(of: settings.relay.stateFile)
         return record.log.map { $0.step.name + ($0.detail.isEmpty ? "" : " \($0.detail)") }
     }
