@@ -16,9 +16,9 @@ package struct JSON5Parser {
 
     /// Reads a complete document: one value, followed only by space and comments.
     ///
-    /// - Parameter isOfOthers: whether a program wrote it, whose author reads no errors. All of JSON
-    ///   is read then (RFC 8259, sections 4 and 8.2): the last of equal keys counts, and half of a
-    ///   surrogate pair becomes U+FFFD.
+    /// - Parameter isOfOthers: whether a program wrote it, whose author reads no errors. All of
+    ///   JSON is read then (RFC 8259, sections 4 and 8.2): the last of equal keys counts, and half
+    ///   of a surrogate pair becomes U+FFFD.
     package static func parse(
         _ text: [UInt8], isOfOthers: Bool = false
     ) throws(JSON5SyntaxError) -> JSON5Node {

@@ -131,7 +131,8 @@ import Testing
     @Test func `no member of the content of a text message takes the place of the relay's`() throws
     {
         let push =
-            #"{"to":"+900","text":"evil","user":"admin","time":1,"group":"x","count":9,"test":true}"#
+            #"{"to":"+900","text":"evil","user":"admin","time":1,"group":"x","count":9,"#
+            + #""test":true}"#
         let settings = RequestSettings(
             url: "https://sms.example", secrets: [Fixture.secret], numberPrefixes: ["+49"])
         func request(_ address: String) throws -> TransferRequest {
