@@ -217,7 +217,7 @@ enum ProviderReader {
         let members = r.members(node, key, known: known)
         for (name, path, node) in members {
             switch name {
-            case "numbers": settings.numberPrefixes = numbers(node, path, &r)
+            case "numbers": settings.numberPrefixes = numbers(node, key: path, &r)
             case "url": settings.url = RelaySection.url(node, key: path, reader: &r)
             case "allowHttp": settings.isPlainAllowed = r.boolean(node, path) ?? false
             case "timeoutSeconds":
@@ -237,9 +237,9 @@ enum ProviderReader {
 
     /// Beginnings of numbers in the form E.164.
     private static func numbers(
-        _ node: JSON5Node, _ key: String, _ r: inout SectionReader
+        _ node: JSON5Node, key: String, _ r: inout SectionReader
     ) -> [String] {
-        list(node, key, &r).compactMap { key, node in
+        list(node, key: key, &r).compactMap { key, node in
             guard let text = r.text(node, key) else { return nil }
             guard text.utf8.first == UInt8(ascii: "+"), text.utf8.count <= 16,
                 text.utf8.dropFirst().allSatisfy({ (0x30...0x39).contains($0) })
@@ -253,7 +253,7 @@ enum ProviderReader {
 
     /// A list with at least one element.
     private static func list(
-        _ node: JSON5Node, _ key: String, _ r: inout SectionReader
+        _ node: JSON5Node, key: String, _ r: inout SectionReader
     ) -> [(key: String, node: JSON5Node)] {
         let elements = r.elements(node, key)
         if elements.isEmpty { r.complain(key, "is empty", at: node.offset) }
@@ -320,7 +320,7 @@ enum ProviderReader {
         let members = r.members(node, key, known: known)
         for (name, path, node) in members {
             switch name {
-            case "topics": settings.topics = topics(node, path, &r)
+            case "topics": settings.topics = topics(node, key: path, &r)
             case "server": settings.server = r.server(node, path) ?? settings.server
             case "user": settings.user = r.text(node, path)
             case "passwordFile": settings.password = r.secret(node, path)
@@ -344,9 +344,9 @@ enum ProviderReader {
     }
 
     private static func topics(
-        _ node: JSON5Node, _ key: String, _ r: inout SectionReader
+        _ node: JSON5Node, key: String, _ r: inout SectionReader
     ) -> [WakeTopicRule] {
-        list(node, key, &r).compactMap { key, node in
+        list(node, key: key, &r).compactMap { key, node in
             guard let text = r.text(node, key) else { return nil }
             guard let rule = WakeTopicRule(text) else {
                 r.complain(

@@ -99,8 +99,8 @@ class Receiver(asyncio.Protocol):
         if step == "fields":
             self.transport.write(
                 b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n")
-            self.task = asyncio.ensure_future(self.flood())
-            return None
+            self.flooded = 0
+            return self.flood()
         if step == "half":
             self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
             return self.transport.close()
@@ -109,15 +109,14 @@ class Receiver(asyncio.Protocol):
             return self.reply(429, b"", f"Retry-After: {rest}\r\n")
         return self.reply(int(status), rest.encode())
 
-    async def flood(self):
-        count = 0
-        line = b"X-a: " + b"a" * 1000 + b"\r\n"
-        while not self.transport.is_closing() and count < 1 << 30:
-            if self.transport.get_write_buffer_size() < 1 << 20:
-                self.transport.write(line * 64)
-                count += len(line) * 64
-            await asyncio.sleep(0)
-        say(f"fields bytes={count}")
+    def flood(self):
+        if self.transport.is_closing() or self.flooded >= 1 << 30:
+            return say(f"fields bytes={self.flooded}")
+        if self.transport.get_write_buffer_size() < 1 << 20:
+            line = b"X-a: " + b"a" * 1000 + b"\r\n"
+            self.transport.write(line * 64)
+            self.flooded += len(line) * 64
+        asyncio.get_running_loop().call_soon(self.flood)
 
     def reply(self, status, body=b"", field=""):
         self.transport.write(
