@@ -69,6 +69,7 @@ static inline long curl_server_seconds(CURL *handle) {
     time_t seconds = curl_getdate(field->value, NULL);
     return seconds > 0 ? (long)seconds : 0;
 }
+// The socket of the last request; -1 if its connection is closed.
 static inline long curl_active_socket(CURL *handle) {
     curl_socket_t socket = CURL_SOCKET_BAD;
     curl_easy_getinfo(handle, CURLINFO_ACTIVESOCKET, &socket);

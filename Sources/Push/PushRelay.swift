@@ -333,7 +333,12 @@ struct PushRelay: ~Copyable {
                 try await session.client.removeWakeTarget(key.id, of: key.user)
                 returns.put(.removed(key, refusal: nil))
             } catch {
-                returns.put(.removed(key, refusal: "\(error)"))
+                // The targets of a user who was deleted meanwhile are gone too.
+                if case .refused(.topicNameInvalid, _) = error {
+                    returns.put(.removed(key, refusal: nil))
+                } else {
+                    returns.put(.removed(key, refusal: "\(error)"))
+                }
             }
         }
     }

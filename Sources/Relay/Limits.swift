@@ -8,6 +8,14 @@ package enum RelayLimits {
     package static let idleTransfersMaximum = 64
     /// The time for a connection, in milliseconds, within the time for the request.
     package static let connectMillisecondsMaximum = 5_000
+    /// How long what was sent may be without an acknowledgement of TCP before the kernel closes the
+    /// connection, in milliseconds: far above round trips, below the quarter of an hour of its
+    /// repetitions (tcp(7), TCP_USER_TIMEOUT).
+    package static let unacknowledgedMilliseconds: UInt32 = 30_000
+    /// Sockets of connections with several requests whose last answer is remembered: as many as
+    /// there may be descriptors. Beyond it all are forgotten, and a connection that is slow may be
+    /// closed.
+    package static let connectionsRememberedMaximum = 1_024
     /// Failures in a row that open the circuit of a destination.
     package static let circuitFailuresMaximum = 5
     /// Between two attempts: the first wait in milliseconds, and the longest in seconds.

@@ -145,6 +145,8 @@ enum PushProgram {
         let signals = StopSignals()
         // A destination may close a connection that is written to.
         signal(SIGPIPE, SIG_IGN)
+        // A record that reaches the limit of a file's size is a full disk.
+        signal(SIGXFSZ, SIG_IGN)
         let control = PushControl()
         signals.whenFirstComes { _ in control.drain() }
         do throws(PushProcess.Failure) {

@@ -47,6 +47,16 @@ struct FarSideTests {
         #expect(try relay.record().badges == [WakeKey(user: "bob", id: 1): 3])
     }
 
+    @Test func `a connection to Apple that does not answer any more is not used again`() throws {
+        let far = try apns(byTokenArguments("\(Self.token)=stall"))
+        let relay = TestRelay(try keys.settings(byToken(far)))
+        relay.accept(
+            Fixture.request(kind: "apns", address: { _ in Self.token }, time: unixNow))
+        _ = try far.lines.line("token=\(Self.token) step=200")
+        #expect(try relay.stop().filter { $0 == "sent" }.count == 1)
+        #expect(far.lines.all.count { $0 == "connection" } == 2)
+    }
+
     @Test func `Apple's failures are repeated, and its refusals are not`() throws {
         let names = (0..<5).map { "\($0)" + Self.token.dropFirst() }
         let far = try apns(

@@ -168,6 +168,20 @@ import Testing
         #expect(relay.attempts.count == 1)
     }
 
+    @Test func `answers in parallel that advise a wait open a circuit once`() {
+        var circuit = Circuit()
+        let now = Instant(milliseconds: 1_000)
+        func opens(advised: UInt64) -> Bool {
+            circuit.failed(advised: advised, now: now) { 1_000 << UInt64($0) }
+        }
+        #expect(opens(advised: 1_000))
+        let until = circuit.openUntil
+        for _ in 0..<30 { #expect(!opens(advised: 1_000)) }
+        #expect(circuit.openUntil == until)
+        #expect(!opens(advised: 60_000))
+        #expect(circuit.openUntil == now.advanced(byMilliseconds: 60_000))
+    }
+
     @Test func `an event that is refused again and again becomes a dead letter, others follow`() {
         var relay = ModelRelay(Fixture.settings([Fixture.hook { $0.refusalsMaximum = 3 }]))
         relay.accept(Fixture.message("1", number: 1))

@@ -69,7 +69,8 @@ package final class SigningKey: @unchecked Sendable {
             preconditionFailure("no memory for \(content.count) bytes")
         }
         defer { EVP_MD_CTX_free(context) }
-        var count = 1_024
+        // The longest signature of the key, as RSA has it, and ECDSA in DER.
+        var count = Int(EVP_PKEY_get_size(key))
         var bytes = [UInt8](repeating: 0, count: count)
         let code = EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key)
         precondition(code == 1, "EVP_DigestSignInit returned \(code)")

@@ -331,6 +331,11 @@ enum ProviderReader {
                 settings.isVersion5 = r.choice(node, path, as: MQTTVersionName.self) == .five
             }
         }
+        // The lengths of MQTT's texts have two bytes (MQTT 5.0, 1.5.4).
+        let texts = [settings.user, settings.password, settings.clientIdentifier]
+        if texts.contains(where: { ($0?.utf8.count ?? 0) > UInt16.max }) {
+            r.complain(key, "has a text of more than \(UInt16.max) bytes", at: node.offset)
+        }
         if settings.server.host.isEmpty {
             r.complain("\(key).server", "is needed: tls://HOST:PORT", at: node.offset)
         }

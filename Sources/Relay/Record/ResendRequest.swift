@@ -23,10 +23,14 @@ package struct ResendRequest {
 
     /// Asks for dead letters.
     ///
-    /// - Throws: also if an earlier request waits.
+    /// - Throws: also if an earlier request waits, or if there are more numbers than the relay
+    ///   reads.
     package func write(_ sequences: [UInt64]) throws(RecordFailure) {
         let staging = "\(path).\(getpid())"
         let text = sequences.map { "\($0)\n" }.joined()
+        guard text.utf8.count <= SmallFile.byteCountMaximum else {
+            throw .failed("\(sequences.count) dead letters are too many for one request; name some")
+        }
         do throws(FileFailure) {
             try SmallFile.write(text, to: staging)
         } catch {

@@ -87,8 +87,11 @@ package struct Circuit: Sendable {
     ) -> Bool {
         failureCount += 1
         let wasOpen = openUntil != nil
-        // Requests that began before the circuit opened say nothing new.
-        if wasOpen, !isProbing, advised == 0 { return false }
+        // Requests that began before the circuit opened say nothing new, but for a longer wait.
+        if let until = openUntil, !isProbing {
+            openUntil = max(until, now.advanced(byMilliseconds: advised))
+            return false
+        }
         guard wasOpen || advised > 0 || failureCount >= RelayLimits.circuitFailuresMaximum else {
             return false
         }

@@ -15,6 +15,10 @@ final class Transfer {
     private(set) var answer: [UInt8] = []
     private var isAddressRefused = false
     private var isOperators = false
+    /// Whether other requests may be on its connection (HTTP/2).
+    private(set) var isMultiplexed = false
+    /// The requests that had been answered when it began.
+    private(set) var answeredBefore: UInt64 = 0
 
     init(_ rules: AddressRules) {
         self.rules = rules
@@ -29,8 +33,11 @@ final class Transfer {
         curl_slist_free_all(fields)
     }
 
-    func prepare(_ request: TransferRequest, tag: UInt64) {
+    /// - Parameter answered: how many requests have been answered.
+    func prepare(_ request: TransferRequest, tag: UInt64, answered: UInt64) {
         self.tag = tag
+        isMultiplexed = request.isMultiplexed
+        answeredBefore = answered
         answerByteCount = 0
         fieldByteCount = 0
         answer = []
@@ -103,10 +110,22 @@ final class Transfer {
                 guard let context, let address else { return CURL_SOCKET_BAD }
                 let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
                 guard transfer.permits(curl_bytes_of(address)) else { return CURL_SOCKET_BAD }
-                return socket(
-                    address.pointee.family, address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue),
-                    address.pointee.protocol)
+                return Transfer.socket(for: address.pointee)
             }, context)
+    }
+
+    /// A socket that the kernel closes when a peer no longer acknowledges what was sent: a
+    /// firewall may have forgotten the connection, and HTTP/2 would wait on it for others too.
+    private static func socket(for address: curl_sockaddr) -> curl_socket_t {
+        let descriptor = Glibc.socket(
+            address.family, address.socktype | Int32(SOCK_CLOEXEC.rawValue), address.protocol)
+        var milliseconds = RelayLimits.unacknowledgedMilliseconds
+        if descriptor >= 0 {
+            setsockopt(
+                descriptor, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &milliseconds,
+                socklen_t(MemoryLayout<UInt32>.size))
+        }
+        return descriptor
     }
 
     /// Frees what the request needed.

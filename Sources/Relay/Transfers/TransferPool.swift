@@ -2,6 +2,7 @@
 // connections only to permitted addresses, follows no redirects and uses no proxy.
 
 import CCurl
+import Glibc
 
 /// What wakes the relay's thread while it waits for sockets.
 package final class RelayWaker: @unchecked Sendable {
@@ -37,6 +38,10 @@ package final class TransferPool {
     private let rules: AddressRules
     private var running: [UInt64: Transfer] = [:]
     private var idle: [Transfer] = []
+    private var answeredCount: UInt64 = 0
+    /// By socket of a connection with several requests: how many had been answered in all when one
+    /// of its own was.
+    private var lastAnswers: [Int32: UInt64] = [:]
 
     /// - Parameters:
     ///   - rules: where requests may go whose address the operator did not choose.
@@ -57,7 +62,7 @@ package final class TransferPool {
     package func begin(_ request: TransferRequest, tag: UInt64) {
         precondition(running[tag] == nil, "request \(tag) is under way")
         let transfer = idle.popLast() ?? Transfer(rules)
-        transfer.prepare(request, tag: tag)
+        transfer.prepare(request, tag: tag, answered: answeredCount)
         running[tag] = transfer
         let code = curl_multi_add_handle(waker.multi, transfer.handle)
         precondition(code == CURLM_OK, "curl_multi_add_handle: \(code.rawValue)")
@@ -75,6 +80,8 @@ package final class TransferPool {
             else { continue }
             let code = message.pointee.data.result
             let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+            // libcurl tells the socket only of a handle that it still has.
+            if transfer.isMultiplexed { judge(transfer, code) }
             curl_multi_remove_handle(waker.multi, handle)
             running[transfer.tag] = nil
             completions.append(
@@ -86,6 +93,22 @@ package final class TransferPool {
             if idle.count < RelayLimits.idleTransfersMaximum { idle.append(transfer) }
         }
         return completions
+    }
+
+    /// Notes that a connection with several requests has answered; or closes it, if it has answered
+    /// none since one began whose time is over. libcurl would use it for the next request.
+    private func judge(_ transfer: Transfer, _ code: CURLcode) {
+        let descriptor = Int32(curl_active_socket(transfer.handle))
+        guard descriptor >= 0 else { return }
+        if code == CURLE_OK {
+            answeredCount += 1
+            if lastAnswers.count >= RelayLimits.connectionsRememberedMaximum { lastAnswers = [:] }
+            lastAnswers[descriptor] = answeredCount
+        } else if code == CURLE_OPERATION_TIMEDOUT,
+            lastAnswers[descriptor, default: 0] <= transfer.answeredBefore
+        {
+            shutdown(descriptor, Int32(SHUT_RDWR))
+        }
     }
 
     /// Waits until a socket is ready, the waker is called, or the time is over.
