@@ -47,8 +47,8 @@ extension EndToEndTests {
             #expect(!list.text.contains("plant") && list.text.contains("demo"))
             // A password is a loss too.
             #expect(try await martlet("app", "create", "small", of: broker).exit == .code(0))
-            let client = try AdministrationClient(dataDirectory: broker.directory)
-            _ = try client.send(SetPassword(app: "small", name: "ann", password: "long enough"))
+            let password = SetPassword(app: "small", name: "ann", password: "long enough")
+            _ = try AdministrationClient(dataDirectory: broker.directory).send(password)
             let small = try await martlet("app", "delete", "small", of: broker)
             #expect(small.text.contains("the app small has 1 password; nothing"), "\(small.text)")
             // The other app is whole.
