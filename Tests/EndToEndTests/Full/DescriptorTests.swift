@@ -19,10 +19,21 @@ extension EndToEndTests {
             let spare = 6
             // Some that are counted may be closed before the limit is set.
             let crowdCount = 64
-            try await broker.limit("nofile", to: broker.descriptorCount() + spare)
+            let limit = try broker.descriptorCount() + spare
+            try await broker.limit("nofile", to: limit)
 
+            let began = Date()
             var crowd = try (0..<crowdCount).map { _ in try RawSocket(port: broker.plainPort) }
-            _ = try await broker.process.line(with: "event=accept_paused")
+            let seconds = Date().timeIntervalSince(began)
+            do {
+                _ = try await broker.process.line(with: "event=accept_paused")
+            } catch {
+                let pausesNow = try? broker.counter("sockets/accept_pauses")
+                throw TestFailure(
+                    "\(error)\nit has \(try broker.descriptorCount()) descriptors of \(limit), "
+                        + "pauses: \(String(describing: pausesNow)); the crowd took \(seconds) s, "
+                        + "\(crowd.count { $0.isClosed }) of it are closed")
+            }
             #expect(crowd.allSatisfy { !$0.isClosed }, "they wait, nobody is turned away")
             let late = Task { try await connected(Client(lateSettings)) }
             for number in 1...20 {
