@@ -51,6 +51,7 @@ final class ChildProcess: Sendable {
         posix_spawn_file_actions_adddup2(&actions, source.read, 0)
         posix_spawn_file_actions_adddup2(&actions, output.write, 1)
         posix_spawn_file_actions_adddup2(&actions, output.write, 2)
+        Self.addCloseOfOthers(&actions)
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
@@ -176,6 +177,17 @@ final class ChildProcess: Sendable {
             return ready.values.map(\.1)
         }
         for continuation in woken { continuation.resume() }
+    }
+
+    /// Closes the descriptors of this process in the child. Sockets of tests that run at the same
+    /// time would stay open in it after their close, and count towards its limit of descriptors.
+    private static func addCloseOfOthers(_ actions: inout posix_spawn_file_actions_t) {
+        // Declared where _GNU_SOURCE is defined, and the Glibc module does not define it.
+        typealias AddCloseFrom =
+            @convention(c) (UnsafeMutablePointer<posix_spawn_file_actions_t>, Int32) -> Int32
+        let symbol = dlsym(nil, "posix_spawn_file_actions_addclosefrom_np")
+        let code = unsafeBitCast(symbol!, to: AddCloseFrom.self)(&actions, 3)
+        precondition(code == 0, "posix_spawn_file_actions_addclosefrom_np: \(code)")
     }
 
     private static func makePipe() throws -> (read: Int32, write: Int32) {
