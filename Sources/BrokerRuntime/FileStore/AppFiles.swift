@@ -10,8 +10,8 @@ struct FileSender: Hashable, Sendable {
 /// A file on disk.
 struct StoredFile: Hashable, Sendable {
     let byteCount: Int
-    /// When it was sent last.
-    var sentUnixSeconds: UInt64
+    /// When it was sent last, in seconds of broker time.
+    var sentSeconds: UInt64
     /// Who sent it last, and whose share it is in; nil for a file from before there were shares.
     var sender: FileSender?
 }
@@ -51,7 +51,7 @@ final class AppFiles {
     private(set) var amount = Amount()
     private var amounts: [FileSender: Amount] = [:]
     /// Each send, from the oldest one. Of several sends of a file, the last one counts.
-    private var sends: [(name: StoredFileName, unixSeconds: UInt64)] = []
+    private var sends: [(name: StoredFileName, seconds: UInt64)] = []
     /// Places of ``sends`` before this one are done with.
     private var sendsStart = 0
 
@@ -77,17 +77,17 @@ final class AppFiles {
 
     /// Adds a file, or gives one that is there its whole time and its sender anew.
     func add(_ name: StoredFileName, _ file: StoredFile) {
-        let hasPlace = files[name]?.sentUnixSeconds == file.sentUnixSeconds
+        let hasPlace = files[name]?.sentSeconds == file.sentSeconds
         remove(name)
         files[name] = file
         amount.add(file)
         if let sender = file.sender { amounts[sender, default: Amount()].add(file) }
         guard !hasPlace else { return }
-        sends.append((name, file.sentUnixSeconds))
+        sends.append((name, file.sentSeconds))
         // Sends of the same file again are a half of the list at most.
         if rememberedSendCount > 2 * files.count + FileStoreLimits.sendsKeptMinimum {
             sends = sends[sendsStart...].filter {
-                files[$0.name]?.sentUnixSeconds == $0.unixSeconds
+                files[$0.name]?.sentSeconds == $0.seconds
             }
             sendsStart = 0
         }
@@ -101,18 +101,30 @@ final class AppFiles {
         if amounts[sender]?.fileCount == 0 { amounts[sender] = nil }
     }
 
+    /// Lets files from after a time begin theirs at it.
+    ///
+    /// - Returns: those files, as they were.
+    func begin(at now: UInt64) -> [(name: StoredFileName, file: StoredFile)] {
+        let changed = files.filter { $0.value.sentSeconds > now }
+        guard !changed.isEmpty else { return [] }
+        for name in changed.keys { files[name]?.sentSeconds = now }
+        sends = files.map { ($0.key, $0.value.sentSeconds) }.sorted { $0.1 < $1.1 }
+        sendsStart = 0
+        return changed.map { ($0.key, $0.value) }
+    }
+
     /// Takes out some files from before a time. Returns whether there may be more.
     func takeExpired(
         sentBefore end: UInt64, into expired: inout [(name: StoredFileName, file: StoredFile)]
     ) -> Bool {
         defer { compactSends() }
         for _ in 0..<FileStoreLimits.expiredPerStepMaximum {
-            guard sendsStart < sends.count, sends[sendsStart].unixSeconds < end else {
+            guard sendsStart < sends.count, sends[sendsStart].seconds < end else {
                 return false
             }
             let send = sends[sendsStart]
             sendsStart += 1
-            guard let file = files[send.name], file.sentUnixSeconds == send.unixSeconds else {
+            guard let file = files[send.name], file.sentSeconds == send.seconds else {
                 continue
             }
             remove(send.name)

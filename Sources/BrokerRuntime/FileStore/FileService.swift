@@ -182,12 +182,13 @@ final class FileService: Sendable {
     /// Works until ``stop()``.
     func run(_ interfaces: SourceServices, shared: SharedBroker, clock: BrokerClock) {
         var readings = Readings()
+        store.begin(seconds: clock.moment().fileSeconds)
         while !state.withLock(\.isStopped) {
             // It returns false when the time is over too.
             _ = work.wait(milliseconds: FileStoreLimits.expiryMilliseconds)
-            let now = clock.moment().unixSeconds
+            let now = clock.moment()
             // Readers and senders come between two steps.
-            if store.expire(unixSeconds: now) { work.notify() }
+            if store.expire(seconds: now.fileSeconds) { work.notify() }
             if store.deleteRemoved() { work.notify() }
             removeFiles()
             let reads = state.withLock { state in
@@ -195,7 +196,7 @@ final class FileService: Sendable {
                 return state.reads
             }
             for (connection, loop, request) in reads.begun {
-                let piece = begin(request, for: connection, &readings, unixSeconds: now)
+                let piece = begin(request, for: connection, &readings, at: now)
                 deliver(piece, to: connection, on: loop, shared)
             }
             for (connection, loop) in reads.continued {
@@ -204,7 +205,7 @@ final class FileService: Sendable {
             for connection in reads.ended { readings.close(connection) }
             // One at a time: readers do not wait for those that send.
             if let call = nextCall() {
-                keep(call, interfaces, shared: shared, unixSeconds: now)
+                keep(call, interfaces, shared: shared, at: now)
                 work.notify()
             }
         }
@@ -243,20 +244,20 @@ final class FileService: Sendable {
 
     private func begin(
         _ request: StoredFileRequest, for connection: ConnectionID,
-        _ readings: inout Readings, unixSeconds now: UInt64
+        _ readings: inout Readings, at now: Moment
     ) -> StoredFilePiece {
         let reader = RequestHolder.stranger(address: "\(request.peer.counted)")
         guard readings.counts.admits(1, for: reader) else {
             state.withLock { $0.counts.busy += 1 }
             return .busy
         }
-        guard let file = store.open(request.name, place: request.place, unixSeconds: now) else {
+        guard let file = store.open(request.name, place: request.place, seconds: now.fileSeconds) else {
             return .absent
         }
         let range = StoredFileRange(request.range, byteCount: file.byteCount)
         let head = range.head(
-            type: file.type, byteCount: file.byteCount, unixSeconds: now, cors: request.cors,
-            closes: request.closes)
+            type: file.type, byteCount: file.byteCount, unixSeconds: now.unixSeconds,
+            cors: request.cors, closes: request.closes)
         let rest = request.isHead ? 0..<0 : range.bytes(of: file.byteCount)
         readings.open[connection] = Reading(
             descriptor: file.descriptor, reader: reader, rest: rest)
@@ -299,7 +300,7 @@ final class FileService: Sendable {
     /// Keeps the file of an event, and lets the event go on with its address.
     private func keep(
         _ call: SourceCall, _ interfaces: SourceServices, shared: SharedBroker,
-        unixSeconds now: UInt64
+        at now: Moment
     ) {
         var call = call
         guard case .socketEvent(let form) = call.request.route else {
@@ -311,7 +312,7 @@ final class FileService: Sendable {
             let found = try SocketEvent(call.request.content, form)
             event = found
             if let file = try found.file() {
-                let kept = try keep(file, of: call, shared, unixSeconds: now)
+                let kept = try keep(file, of: call, shared, at: now)
                 call.request.content = found.replacingFile(by: kept, form)
             }
             guard call.request.content.count <= SocketLimits.messageByteCountMaximum else {
@@ -331,7 +332,7 @@ final class FileService: Sendable {
 
     /// Returns the address of the file, which its user may send.
     private func keep(
-        _ file: SocketFile, of call: SourceCall, _ shared: SharedBroker, unixSeconds now: UInt64
+        _ file: SocketFile, of call: SourceCall, _ shared: SharedBroker, at now: Moment
     ) throws(SourceRefusal) -> String {
         guard let user = call.request.user else {
             preconditionFailure("an event of \(call.connection) without a user")
@@ -341,7 +342,7 @@ final class FileService: Sendable {
         }
         guard
             let access = CoreChatAccess(
-                renewing: call.credential, shared: shared, unixSeconds: now)
+                renewing: call.credential, shared: shared, unixSeconds: now.unixSeconds)
         else { throw SourceRefusal(403, "the token is not valid any more") }
         try file.check(from: user, by: access)
         let content = try file.content()
@@ -352,7 +353,7 @@ final class FileService: Sendable {
         }
         do throws(FileStore.Refusal) {
             let name = try store.put(
-                content, type: type, from: user.user, app: user.app, unixSeconds: now)
+                content, type: type, from: user.user, app: user.app, seconds: now.fileSeconds)
             state.withLock { $0.counts.stored += 1 }
             return "\(address)/1/files/\(FileStore.place(ofApp: user.app))/\(name.text)"
         } catch {
@@ -369,4 +370,9 @@ final class FileService: Sendable {
                     : "the file is not kept: no room")
         }
     }
+}
+
+extension Moment {
+    /// The time of files, in seconds.
+    fileprivate var fileSeconds: UInt64 { instant.milliseconds / 1_000 }
 }

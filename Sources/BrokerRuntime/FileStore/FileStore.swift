@@ -6,8 +6,9 @@
 //
 // The name of a file is a digest of its content under the key: a file is there once, and nobody
 // finds one by its content. A file is written under another name, synced and renamed, so that the
-// end of the broker leaves no half of one. The time of a file says when it was sent last, and
-// SENDER is a digest of the user who did. Files from before there were shares have no SENDER.
+// end of the broker leaves no half of one. The modification time of a file says when it was sent
+// last, in seconds of broker time, which no setting of the system's clock changes. SENDER is a
+// digest of the user who sent it. Files from before there were shares have no SENDER.
 
 import Credentials
 import Glibc
@@ -116,12 +117,12 @@ final class FileStore: Sendable {
     /// sender.
     func put(
         _ content: [UInt8], type: StoredFileType, from user: String, app: String,
-        unixSeconds now: UInt64
+        seconds now: UInt64
     ) throws(Refusal) -> StoredFileName {
         let place = Self.place(ofApp: app)
         let name = name(of: content, type: type, place: place)
         let sender = sender(user, place: place)
-        expire(at: place, unixSeconds: now)
+        expire(at: place, seconds: now)
         let (known, refusal) = apps.withLock { apps in
             let files = apps[place] ?? AppFiles()
             return (
@@ -131,9 +132,11 @@ final class FileStore: Sendable {
         }
         if let refusal { throw refusal }
         let file = StoredFile(
-            byteCount: content.count, sentUnixSeconds: now, sender: sender)
+            byteCount: content.count, sentSeconds: now, sender: sender)
         let isRenewed = known.map { renew(name, known: $0, as: file, at: place) } ?? false
-        if !isRenewed { try write(content, to: path(of: name, file, at: place), at: place) }
+        if !isRenewed {
+            try write(content, to: path(of: name, file, at: place), seconds: now, at: place)
+        }
         apps.withLock { apps in
             let files = apps[place] ?? AppFiles()
             files.add(name, file)
@@ -176,17 +179,17 @@ final class FileStore: Sendable {
         _ name: StoredFileName, known: StoredFile, as file: StoredFile, at place: String
     ) -> Bool {
         let path = path(of: name, known, at: place)
-        guard utimensat(AT_FDCWD, path, nil, 0) == 0 else { return false }
+        guard Self.setTime(of: path, file.sentSeconds) else { return false }
         return known.sender == file.sender
             || rename(path, self.path(of: name, file, at: place)) == 0
     }
 
     /// Opens a file; nil if it is not there, or too old.
     func open(
-        _ name: StoredFileName, place: String, unixSeconds now: UInt64
+        _ name: StoredFileName, place: String, seconds now: UInt64
     ) -> OpenFile? {
         let file = apps.withLock { apps in apps[place]?.files[name] }
-        guard let file, now <= file.sentUnixSeconds + ageSeconds,
+        guard let file, now <= file.sentSeconds + ageSeconds,
             let type = StoredFileType(ending: name.ending)
         else { return nil }
         let descriptor = Glibc.open(
@@ -197,21 +200,38 @@ final class FileStore: Sendable {
 
     // MARK: - Age
 
+    /// Files from after `now` have the time of another clock, or of a store that was replaced: they
+    /// begin their time now.
+    func begin(seconds now: UInt64) {
+        for place in apps.withLock({ Array($0.keys) }) {
+            let changed = apps.withLock { apps in apps[place]?.begin(at: now) ?? [] }
+            for entry in changed {
+                _ = Self.setTime(of: path(of: entry.name, entry.file, at: place), now)
+            }
+        }
+    }
+
+    /// Sets the modification time of a file, which says when it was sent last.
+    private static func setTime(of path: String, _ seconds: UInt64) -> Bool {
+        let time = timespec(tv_sec: Int(clamping: seconds), tv_nsec: 0)
+        return utimensat(AT_FDCWD, path, [time, time], 0) == 0
+    }
+
     /// Files that were removed because of their age.
     var expiredCount: UInt64 { expired.withLock { $0 } }
 
     /// Removes some files that are too old. Returns whether there may be more.
     @discardableResult
-    func expire(unixSeconds now: UInt64) -> Bool {
+    func expire(seconds now: UInt64) -> Bool {
         var hasMore = false
         for place in apps.withLock({ Array($0.keys) }) {
-            if expire(at: place, unixSeconds: now) { hasMore = true }
+            if expire(at: place, seconds: now) { hasMore = true }
         }
         return hasMore
     }
 
     @discardableResult
-    private func expire(at place: String, unixSeconds now: UInt64) -> Bool {
+    private func expire(at place: String, seconds now: UInt64) -> Bool {
         var expired: [(name: StoredFileName, file: StoredFile)] = []
         let hasMore = apps.withLock { apps in
             apps[place]?.takeExpired(
@@ -273,7 +293,7 @@ final class FileStore: Sendable {
     private static let unfinishedEnding = ".new"
 
     private func write(
-        _ content: [UInt8], to target: String, at place: String
+        _ content: [UInt8], to target: String, seconds: UInt64, at place: String
     ) throws(Refusal) {
         let folder = "\(directory)/\(place)"
         if mkdir(folder, 0o700) == 0 {
@@ -285,7 +305,9 @@ final class FileStore: Sendable {
         let descriptor = Glibc.open(
             temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw .disk(code: errno) }
-        let isWritten = Self.write(content, to: descriptor) && fsync(descriptor) == 0
+        let isWritten =
+            Self.write(content, to: descriptor) && Self.setTime(of: temporary, seconds)
+            && fsync(descriptor) == 0
         var code = errno
         close(descriptor)
         if isWritten {
@@ -373,13 +395,13 @@ final class FileStore: Sendable {
             else { continue }
             let file = StoredFile(
                 byteCount: Int(status.st_size),
-                sentUnixSeconds: UInt64(clamping: status.st_mtim.tv_sec), sender: sender)
+                sentSeconds: UInt64(clamping: status.st_mtim.tv_sec), sender: sender)
             found.append((path, name, file))
         }
         let files = AppFiles()
         var paths: [StoredFileName: String] = [:]
         for (path, name, file) in found.sorted(by: {
-            $0.file.sentUnixSeconds < $1.file.sentUnixSeconds
+            $0.file.sentSeconds < $1.file.sentSeconds
         }) {
             files.add(name, file)
             // A file of two senders is from a copy of the directory.

@@ -23,10 +23,10 @@ import Testing
 
     private func content(
         of name: StoredFileName, _ store: FileStore, app: String = "demo",
-        unixSeconds: UInt64 = 0
+        seconds: UInt64 = 0
     ) -> String? {
         let place = FileStore.place(ofApp: app)
-        guard let file = store.open(name, place: place, unixSeconds: unixSeconds) else {
+        guard let file = store.open(name, place: place, seconds: seconds) else {
             return nil
         }
         defer { close(file.descriptor) }
@@ -38,7 +38,7 @@ import Testing
         _ text: String, _ store: FileStore, from user: String = "alice", app: String = "demo",
         at seconds: UInt64 = 0
     ) throws -> StoredFileName {
-        try store.put(Array(text.utf8), type: png, from: user, app: app, unixSeconds: seconds)
+        try store.put(Array(text.utf8), type: png, from: user, app: app, seconds: seconds)
     }
 
     /// Names in the directory of files, or of an app.
@@ -48,17 +48,42 @@ import Testing
 
     @Test func `a file is there once, for its app, and after a restart`() throws {
         let store = try store()
-        let now = UInt64(Date().timeIntervalSince1970)
+        let now: UInt64 = 10
         let name = try put("a", store, at: now)
         #expect(try put("a", store, at: now) == name)
         #expect(try put("b", store, at: now) != name)
         #expect(try put("a", store, app: "other", at: now) != name)
         #expect(store.amount == AppFiles.Amount(fileCount: 3, byteCount: 3))
-        #expect(content(of: name, store, unixSeconds: now) == "a")
-        #expect(content(of: name, store, app: "other", unixSeconds: now) == nil)
+        #expect(content(of: name, store, seconds: now) == "a")
+        #expect(content(of: name, store, app: "other", seconds: now) == nil)
         let later = try self.store()
-        #expect(content(of: name, later, unixSeconds: now) == "a")
+        #expect(content(of: name, later, seconds: now) == "a")
         #expect(try put("a", later, at: now) == name)
+    }
+
+    @Test func `the clock of the system neither ends a file nor prolongs it`() throws {
+        let name = try put("a", store(), at: 50)
+        for _ in 0..<2 {
+            let later = try store()
+            later.begin(seconds: 60)
+            #expect(content(of: name, later, seconds: 150) == "a")
+            #expect(content(of: name, later, seconds: 151) == nil)
+        }
+    }
+
+    @Test func `a file of another clock begins its time when the broker starts`() throws {
+        let name = try put("a", store(), at: 2_000_000_000)
+        let other = try put("b", store(), at: 10)
+        let later = try store()
+        later.begin(seconds: 20)
+        #expect(content(of: name, later, seconds: 120) == "a")
+        #expect(content(of: name, later, seconds: 121) == nil)
+        #expect(content(of: other, later, seconds: 111) == nil)
+        let again = try store()
+        again.begin(seconds: 100)
+        #expect(content(of: name, again, seconds: 121) == nil)
+        while again.expire(seconds: 121) {}
+        #expect(again.amount == AppFiles.Amount())
     }
 
     @Test func `an app has its quota`() throws {
@@ -76,11 +101,11 @@ import Testing
         let store = try store()
         let (first, second) = (try put("a", store), try put("b", store))
         _ = try put("a", store, at: 50)
-        #expect(content(of: second, store, unixSeconds: 101) == nil)
-        while store.expire(unixSeconds: 101) {}
-        #expect(content(of: first, store, unixSeconds: 101) == "a")
+        #expect(content(of: second, store, seconds: 101) == nil)
+        while store.expire(seconds: 101) {}
+        #expect(content(of: first, store, seconds: 101) == "a")
         #expect(content(of: second, store) == nil)
-        while store.expire(unixSeconds: 151) {}
+        while store.expire(seconds: 151) {}
         #expect(content(of: first, store) == nil)
     }
 
@@ -88,9 +113,9 @@ import Testing
         let store = try store()
         let count = FileStoreLimits.expiredPerStepMaximum + 1
         let names = try (0..<count).map { try put("\($0)", store) }
-        #expect(store.expire(unixSeconds: 200))
+        #expect(store.expire(seconds: 200))
         #expect(names.filter { content(of: $0, store) != nil }.count == 1)
-        #expect(!store.expire(unixSeconds: 200))
+        #expect(!store.expire(seconds: 200))
         #expect(names.allSatisfy { content(of: $0, store) == nil })
     }
 
@@ -132,17 +157,17 @@ import Testing
         case .half: try Data("ab".utf8).write(to: URL(filePath: path + ".new"))
         case .whole: try Data("abcd".utf8).write(to: URL(filePath: path + ".new"))
         }
-        let now = UInt64(Date().timeIntervalSince1970)
+        let now: UInt64 = 10
         let store = try store(bytesPerApp: 4)
         #expect(!manager.fileExists(atPath: path + ".new"))
         let isThere = step == .renamed
-        #expect(content(of: name, store, unixSeconds: now) == (isThere ? "abcd" : nil))
+        #expect(content(of: name, store, seconds: now) == (isThere ? "abcd" : nil))
         #expect(
             store.amount
                 == AppFiles.Amount(fileCount: isThere ? 1 : 0, byteCount: isThere ? 4 : 0))
         // The client, who got no answer, sends it again.
         #expect(try put("abcd", store, at: now) == name)
-        #expect(content(of: name, store, unixSeconds: now) == "abcd")
+        #expect(content(of: name, store, seconds: now) == "abcd")
         #expect(store.amount == AppFiles.Amount(fileCount: 1, byteCount: 4))
         #expect(throws: FileStore.Refusal.self) { try put("e", store, at: now) }
     }
@@ -161,12 +186,12 @@ import Testing
         let first = try put("abc", store)
         for second in stride(from: UInt64(50), to: 400, by: 50) {
             #expect(try put("abc", store, at: second) == first)
-            while store.expire(unixSeconds: second) {}
+            while store.expire(seconds: second) {}
         }
         #expect(store.amount == AppFiles.Amount(fileCount: 1, byteCount: 3))
         #expect(store.expiredCount == 0)
-        while store.expire(unixSeconds: 451) {}
-        #expect(content(of: first, store, unixSeconds: 451) == nil)
+        while store.expire(seconds: 451) {}
+        #expect(content(of: first, store, seconds: 451) == nil)
         #expect(store.amount == AppFiles.Amount() && store.expiredCount == 1)
         let folder = "\(files.path)/\(FileStore.place(ofApp: "demo"))"
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder).isEmpty)
@@ -179,9 +204,9 @@ import Testing
         let entry = try #require(entries(place).first)
         try FileManager.default.removeItem(atPath: "\(files.path)/\(place)/\(entry)")
         #expect(try put("aa", store, at: 50) == name)
-        #expect(content(of: name, store, unixSeconds: 50) == "aa")
+        #expect(content(of: name, store, seconds: 50) == "aa")
         let other = try put("bbb", store, at: 50)
-        while store.expire(unixSeconds: 200) {}
+        while store.expire(seconds: 200) {}
         #expect([name, other].allSatisfy { content(of: $0, store) == nil })
         _ = try put("ccccc", store, at: 200)
     }
@@ -194,12 +219,12 @@ import Testing
         _ = try put("a", store, at: 90)
         // Others are sent between its last send and its end.
         let other = try put("b", store, at: 150)
-        while store.expire(unixSeconds: 190) {}
+        while store.expire(seconds: 190) {}
         #expect(store.amount.fileCount == 2)
-        while store.expire(unixSeconds: 191) {}
+        while store.expire(seconds: 191) {}
         #expect(store.amount.fileCount == 1)
-        #expect(content(of: first, store, unixSeconds: 150) == nil)
-        #expect(content(of: other, store, unixSeconds: 150) == "b")
+        #expect(content(of: first, store, seconds: 150) == nil)
+        #expect(content(of: other, store, seconds: 150) == "b")
     }
 
     @Test func `sends of one file again and again are not remembered`() throws {
@@ -207,7 +232,7 @@ import Testing
         let name = StoredFileName(digest: String(repeating: "0", count: 64), ending: "png")
         for second in 0..<10_000 as Range<UInt64> {
             files.add(
-                name, StoredFile(byteCount: 1, sentUnixSeconds: second / 2, sender: nil))
+                name, StoredFile(byteCount: 1, sentSeconds: second / 2, sender: nil))
             #expect(files.rememberedSendCount <= 2 + FileStoreLimits.sendsKeptMinimum)
         }
         var expired: [(name: StoredFileName, file: StoredFile)] = []
@@ -233,7 +258,7 @@ import Testing
     }
 
     @Test func `a file is in the share of its last sender, also after a restart`() throws {
-        let now = UInt64(Date().timeIntervalSince1970)
+        let now: UInt64 = 10
         let name = try put("aaaaa", store(bytesPerApp: 10, userPercent: 50), at: now)
         let store = try self.store(bytesPerApp: 10, userPercent: 50)
         #expect(throws: FileStore.Refusal.self) { try put("b", store, at: now) }
@@ -246,19 +271,19 @@ import Testing
         let error = #expect(throws: FileStore.Refusal.self) { try put("aaaaa", store, at: now) }
         #expect({ if case .share? = error { true } else { false } }())
         let later = try self.store(bytesPerApp: 10, userPercent: 50)
-        #expect(content(of: name, later, unixSeconds: now) == "aaaaa")
+        #expect(content(of: name, later, seconds: now) == "aaaaa")
         #expect(throws: FileStore.Refusal.self) { try put("c", later, from: "bob", at: now) }
     }
 
     @Test func `files from before there were shares are in nobody's share`() throws {
-        let now = UInt64(Date().timeIntervalSince1970)
+        let now: UInt64 = 10
         let name = try put("aaaaa", store(), at: now)
         let place = FileStore.place(ofApp: "demo")
         let entry = try #require(entries(place).first)
         let folder = "\(files.path)/\(place)"
         #expect(rename("\(folder)/\(entry)", "\(folder)/\(name.text)") == 0)
         let store = try self.store(bytesPerApp: 10, userPercent: 50)
-        #expect(content(of: name, store, unixSeconds: now) == "aaaaa")
+        #expect(content(of: name, store, seconds: now) == "aaaaa")
         _ = try put("bbbbb", store, at: now)
         #expect(throws: FileStore.Refusal.self) { try put("c", store, from: "bob", at: now) }
     }
@@ -294,12 +319,12 @@ import Testing
     }
 
     @Test func `a removal that was interrupted goes on after a restart`() throws {
-        let now = UInt64(Date().timeIntervalSince1970)
+        let now: UInt64 = 10
         let store = try store()
         let name = try put("a", store, at: now)
         try store.remove(app: "demo")
         let later = try self.store()
-        #expect(content(of: name, later, unixSeconds: now) == nil)
+        #expect(content(of: name, later, seconds: now) == nil)
         while later.deleteRemoved() {}
         #expect(try entries() == ["key"])
         // One of an app without files does nothing.
