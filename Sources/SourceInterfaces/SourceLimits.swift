@@ -12,6 +12,8 @@ public enum SourceLimits {
     public static let sessionsPerUserMaximum = 16
     /// Dialogs and conversations that one request reads: one page of groups.
     public static let dialogsMaximum = 1_000
+    /// Of these, public dialogs of one owner: nobody hides those of others.
+    public static let openDialogsPerOwnerMaximum = 100
     /// Kept messages that one request reads: ten pages of the store, about 100 ms.
     public static let messagesMaximum = 1_000
     /// Pages of the store that one request reads. Pages of long messages have fewer than a hundred.

@@ -105,19 +105,22 @@ extension Broker {
         return membership(of: user, in: group) != nil
     }
 
-    /// Groups that everybody may join, among the oldest ones of the broker.
+    /// Groups of an app that everybody may join, from the one that was opened first.
     ///
-    /// - Parameter examinedMaximum: the groups of all apps that are looked at.
-    public func openGroups(app appName: [UInt8], examinedMaximum: Int) -> [GroupDescription] {
+    /// - Parameters:
+    ///   - countMaximum: how many of them; ten times as many are looked at.
+    ///   - ownerCountMaximum: how many of one owner, who would hide those of others.
+    public func openGroups(
+        app appName: [UInt8], countMaximum: Int, ownerCountMaximum: Int
+    ) -> [GroupDescription] {
         guard let app = app(named: appName) else { return [] }
         var found: [GroupDescription] = []
-        var examinedCount = 0
-        for group in groupTable.groups.places.after(nil) {
-            guard examinedCount < examinedMaximum else { break }
-            examinedCount += 1
-            guard groupTable.groups.contains(group), groupTable.groups[group].app == app,
-                groupTable.groups[group].allowed == nil
-            else { continue }
+        var counts: [Index<User>: Int] = [:]
+        for group in groupTable.openGroups(ofApp: app).prefix(10 * countMaximum) {
+            guard found.count < countMaximum else { break }
+            let owner = groupTable.groups[group].owner
+            guard counts[owner, default: 0] < ownerCountMaximum else { continue }
+            counts[owner, default: 0] += 1
             found.append(description(ofGroup: group))
         }
         return found

@@ -20,6 +20,9 @@ struct GroupTable: ~Copyable {
     /// Groups that keep their messages by default, which is all that a send tests.
     private(set) var keepingCount = 0
 
+    /// The groups of each app that everybody may join, in the order in which they were opened.
+    private var open: [Index<App>: [Index<Group>]] = [:]
+
     /// The number of groups that a user owns, and the bytes of their lists and texts.
     struct OwnedGroups {
         var count = 0
@@ -32,7 +35,18 @@ struct GroupTable: ~Copyable {
         owned[group.owner, default: OwnedGroups()].count += 1
         owned[group.owner, default: OwnedGroups()].byteCount += group.byteCount
         if group.history.isKept { keepingCount += 1 }
-        return groups.insert(group).index
+        let index = groups.insert(group).index
+        if groups[index].allowed == nil { open[groups[index].app, default: []].append(index) }
+        return index
+    }
+
+    /// The groups of an app that everybody may join.
+    func openGroups(ofApp app: Index<App>) -> [Index<Group>] { open[app] ?? [] }
+
+    private mutating func close(_ group: Index<Group>) {
+        let app = groups[group].app
+        open[app]?.removeAll { $0 == group }
+        if open[app]?.isEmpty == true { open[app] = nil }
     }
 
     /// Removes a group that has no members.
@@ -44,12 +58,18 @@ struct GroupTable: ~Copyable {
         owned[owner, default: OwnedGroups()].byteCount -= groups[group].byteCount
         if owned[owner, default: OwnedGroups()].count == 0 { owned[owner] = nil }
         if groups[group].history.isKept { keepingCount -= 1 }
+        if groups[group].allowed == nil { close(group) }
         groups.remove(group)
     }
 
     /// Replaces a group's text or list. Returns the difference in bytes, which may be negative.
     mutating func replace(_ group: Index<Group>, meta: [UInt8], allowed: [[UInt8]]?) -> Int {
         let old = groups[group].byteCount
+        switch (groups[group].allowed == nil, allowed == nil) {
+        case (true, false): close(group)
+        case (false, true): open[groups[group].app, default: []].append(group)
+        case (true, true), (false, false): break
+        }
         groups[group].replace(meta: meta, allowed: allowed)
         let growth = groups[group].byteCount - old
         owned[groups[group].owner, default: OwnedGroups()].byteCount += growth

@@ -111,7 +111,9 @@ struct SourceBackend: SourceOperations {
 
     func openGroups(app: String) -> [ListGroups.Group] {
         service.shared.look {
-            $0.openGroups(app: Array(app.utf8), examinedMaximum: SourceLimits.dialogsMaximum)
+            $0.openGroups(
+                app: Array(app.utf8), countMaximum: SourceLimits.dialogsMaximum,
+                ownerCountMaximum: SourceLimits.openDialogsPerOwnerMaximum)
         }.filter { isPublicDialog(meta: $0.meta) }.map(ListGroups.Group.init)
     }
 

@@ -144,11 +144,22 @@ import Testing
         #expect(own("ann", 1).count == 1)
         #expect(names(own("bob")) == [closed])
         #expect(own("nobody").isEmpty)
-        func openGroups(_ count: Int) -> Set<String> {
-            names(world.broker.openGroups(app: World.app, examinedMaximum: count))
+        func openGroups(_ count: Int, ofOwner ownerCount: Int = 100) -> Set<String> {
+            names(
+                world.broker.openGroups(
+                    app: World.app, countMaximum: count, ownerCountMaximum: ownerCount))
         }
         #expect(openGroups(100) == [open])
         #expect(openGroups(0).isEmpty)
+        // One owner hides no groups of others, and a list closes and opens a group.
+        let other = world.operatorGroup(owner: "ann")
+        let third = world.operatorGroup(owner: "bob")
+        #expect(openGroups(100) == [open, other, third])
+        #expect(openGroups(2, ofOwner: 1) == [open, third])
+        #expect(world.operate(open, .setAllowed([])) == .success)
+        #expect(openGroups(100) == [other, third])
+        #expect(world.operate(open, .setAllowed(nil)) == .success)
+        #expect(openGroups(100) == [open, other, third])
         func isMember(_ name: String, _ group: String) -> Bool {
             world.broker.isMember(user(name), ofGroup: user(group), app: World.app)
         }
