@@ -181,7 +181,9 @@ extension Broker {
         switch target {
         case .user(let name):
             let name = name.bytes(in: bytes)
-            guard allows(.send(user: name), requester) else { return .refused(.notAuthorized) }
+            guard allows(.send(user: name), requester),
+                wakes.isEmpty || !isWakeRelay(name, of: appAndUser(of: requester).app)
+            else { return .refused(.notAuthorized) }
             return .allowed(AuthorizedTarget(.user(name)))
         case .users(let ids, let count):
             return authorize(list: ids.bytes(in: bytes), count: count, by: requester)
@@ -218,8 +220,13 @@ extension Broker {
         guard count > 0 else { return .refused(.topicNameInvalid) }
         var refused = ReceiverMask()
         var reader = ListReader(list)
-        for index in 0..<count where !allows(.send(user: reader.next()), requester) {
-            refused.insert(index)
+        let app = appAndUser(of: requester).app
+        for index in 0..<count {
+            let name = reader.next()
+            if !allows(.send(user: name), requester) || !wakes.isEmpty && isWakeRelay(name, of: app)
+            {
+                refused.insert(index)
+            }
         }
         return .allowed(AuthorizedTarget(.users(list, count: count, refused: refused)))
     }
@@ -238,6 +245,13 @@ extension Broker {
         var levels = 1
         for byte in topic where byte == UInt8(ascii: "/") { levels += 1 }
         return levels > limits.topicLevelsMaximum ? .topicNameInvalid : nil
+    }
+
+    /// Whether a user is the relay of an app's wake-ups, to whom only the broker sends: its queue
+    /// would be full of other messages, and nobody would be woken.
+    @inline(never)
+    private func isWakeRelay(_ name: UnsafeRawBufferPointer, of app: Index<App>) -> Bool {
+        limits.policy(ofApp: registry.apps[app].name).wake?.relay.elementsEqual(name) ?? false
     }
 
     private func appAndUser(of requester: Requester) -> (app: Index<App>, user: Index<User>?) {
@@ -334,7 +348,10 @@ extension Broker {
                 return .refused(.topicNameInvalid)
             }
             return isMember(principal.user, of: group) ? .member : .refused(.notAuthorized)
-        case .send, .broadcast, .publish, .presence, .receipts, .wake, .attach, .createGroup:
+        case .send(let user):
+            return isWakeRelay(user, of: principal.app)
+                ? .refused(.notAuthorized) : right(action, principal, comparisons: &comparisons)
+        case .broadcast, .publish, .presence, .receipts, .wake, .attach, .createGroup:
             return right(action, principal, comparisons: &comparisons)
         }
     }

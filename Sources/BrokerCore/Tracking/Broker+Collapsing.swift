@@ -70,6 +70,7 @@ extension Broker {
             counters.collapsesSkipped += 1
             return
         }
+        wakes.noteRevision(of: tracking.sends[earlier].reference)
         if supersede(earlier, in: &step) { return }
         tracking.sends[newer].collapses = tracking.sends[earlier].reference
         var revision = Revision(

@@ -104,6 +104,7 @@ extension Broker {
         }
         tracking.clearStaying(of: index)
         tracking.noteChange(of: index)
+        wakes.noteRevision(of: tracking.sends[index].reference)
         let revision = tracking.insert(
             Revision(
                 request.content == nil ? .recall : .replacement, of: index,

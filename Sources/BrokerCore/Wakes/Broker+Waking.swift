@@ -59,6 +59,7 @@ extension Broker {
         }
         if isPulled { wakes[index].pulledCount += 1 }
         let deadline = memory.messages[message].deadline
+        wakes.noteDeadline(deadline, of: index)
         let push = block.hasFields ? wakes.push : []
         let news = wakes.news(ofMessage: stamp) {
             WakeNews(block, deadline: deadline, push: push, hasContents: policy.hasContents)
@@ -121,7 +122,7 @@ extension Broker {
     /// Waits for the end of the interval. The row is in the batch of the message.
     private mutating func postpone(_ index: Index<WakeUser>, news: WakeNews) {
         counters.wakesJoined += 1
-        if wakes[index].news != nil || wakes.takesNews {
+        if wakes.holdsNews(of: index) || wakes.takesNews {
             wakes.hold(news, of: index)
         } else {
             counters.wakesShortened += 1
@@ -161,17 +162,20 @@ extension Broker {
         at moment: Moment
     ) -> (payload: [UInt8], expirySeconds: UInt64) {
         let time = news?.time ?? moment.unixMilliseconds
-        let oldest = time &+ CoreLimits.wakeValiditySeconds * 1_000
-        var expires = oldest
-        if let deadline = news?.deadline {
+        let index = wakes.index(of: user)
+        var expires = time &+ CoreLimits.wakeValiditySeconds * 1_000
+        // Other messages may wait for longer than the newest one.
+        if let deadline = [news?.deadline, index.flatMap { wakes[$0].deadline }]
+            .compactMap(\.self).max()
+        {
             let rest =
                 deadline > moment.instant ? deadline.milliseconds(since: moment.instant) : 0
-            expires = min(oldest, moment.unixMilliseconds &+ rest)
+            expires = min(expires, moment.unixMilliseconds &+ rest)
         }
         var text = BrokerEventText("WAKE_REQUEST", ofUser: Array(registry.users[user].name))
         text.write(targets)
         text.write("time", number: time)
-        let pulled = wakes.index(of: user).map { UInt64(wakes[$0].pulledCount) } ?? 0
+        let pulled = index.map { UInt64(wakes[$0].pulledCount) } ?? 0
         text.write("count", number: max(waitingCount(of: user) + pulled, isTest ? 0 : 1))
         text.write("expires", number: expires)
         if isTest { text.write("test", raw: "true".utf8) }
@@ -253,11 +257,15 @@ extension Broker {
         guard !isPresent(user), isWaiting, let policy = wakePolicy(of: user) else {
             wakes[index].isDue = false
             wakes.hold(nil, of: index)
-            if !isWaiting { withdraw(index, in: &step) }
+            if !isWaiting {
+                wakes.forgetDeadline(of: index)
+                withdraw(index, in: &step)
+            }
             storeMarks(of: index)
             return
         }
-        ask(for: index, wakes[index].news, policy, in: &step)
+        let news = wakes.currentNews(of: index, at: step.moment.instant)
+        ask(for: index, news, policy, in: &step)
     }
 
     /// Looks soon whether something still waits for a user: messages were recalled or expired.
@@ -289,6 +297,7 @@ extension Broker {
         }
         wakes[index].isDue = false
         wakes.hold(nil, of: index)
+        wakes.forgetDeadline(of: index)
         withdraw(index, in: &step)
         storeMarks(of: index)
     }
@@ -311,6 +320,7 @@ extension Broker {
         wakes[index].isDue = false
         wakes[index].pulledCount = 0
         wakes.hold(nil, of: index)
+        wakes.forgetDeadline(of: index)
         withdraw(index, in: &step)
         storeMarks(of: index)
     }
@@ -365,7 +375,11 @@ extension Broker {
         guard let index = wakes.index(of: loss.user), let policy = wakePolicy(of: loss.user),
             !isPresent(loss.user), loss.news != nil || loss.hasMore
         else { return }
-        if let news = loss.news, wakes.takesNews { wakes.hold(news, of: index) }
+        if let news = loss.news {
+            wakes.noteDeadline(news.deadline, of: index)
+            if wakes.takesNews { wakes.hold(news, of: index) }
+        }
+        if loss.hasMore { noteUnknownDeadlines(of: index, at: moment) }
         wakes[index].isDue = true
         // Otherwise the row says nothing, and messages that wait say that it is due.
         if wakes[index].wasAsked { storeMarks(of: index) }
@@ -374,6 +388,12 @@ extension Broker {
         let seconds = min(policy.intervalSeconds, CoreLimits.wakeGraceSeconds)
         wakes[index].token = deadlines.insert(
             .wake(index), at: moment.instant.advanced(bySeconds: seconds))
+    }
+
+    /// Messages wait on disk: a request for them may hold for as long as one can.
+    private mutating func noteUnknownDeadlines(of index: Index<WakeUser>, at moment: Moment) {
+        wakes.noteDeadline(
+            moment.instant.advanced(bySeconds: CoreLimits.wakeValiditySeconds), of: index)
     }
 
     /// The user and the device of a session that its own DISCONNECT ends; nil if it lasts.
@@ -456,6 +476,7 @@ extension Broker {
             let user = wakes[index].user
             guard let policy = wakePolicy(of: user) else { continue }
             let isWaiting = waitingCount(of: user) > 0
+            if isWaiting { noteUnknownDeadlines(of: index, at: moment) }
             if wakes[index].wasAsked, !wakes[index].isDue {
                 if !isWaiting { noteFewerWaiting(for: user) }
                 continue

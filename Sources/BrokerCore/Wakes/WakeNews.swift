@@ -9,6 +9,8 @@ struct WakeNews: Hashable, Sendable {
     let time: UInt64
     /// When the message expires.
     let deadline: Instant
+    /// The message's reference; 0 for none: then it cannot be recalled.
+    let reference: UInt64
     /// The members of the JSON text besides the time, each with a comma before it.
     let members: [UInt8]
 
@@ -19,7 +21,7 @@ struct WakeNews: Hashable, Sendable {
         var text = BrokerEventText()
         text.write("from", string: block.sender)
         if block.kind == .group { text.write("group", string: block.address) }
-        let reference = MessageFields.reference(of: block)
+        reference = MessageFields.reference(of: block)
         if reference != 0 {
             let digits = String(reference, radix: 16)
             let zeros = String(repeating: "0", count: 16 - digits.utf8.count)

@@ -20,7 +20,11 @@ struct WakeUser: Sendable {
     /// Whether the store refused to write them, so that it has older ones or none.
     fileprivate(set) var isRowRefused = false
     /// The newest of the messages that wait for the next request; nil if it is not known.
-    fileprivate(set) var news: WakeNews?
+    fileprivate var news: WakeNews?
+    /// The count of the table's revisions when the news were kept.
+    fileprivate var newsGeneration: UInt32 = 0
+    /// The latest end of a message that waits, or has waited since the user was there.
+    fileprivate(set) var deadline: Instant?
     /// The stamp of the last message that was looked at: several sessions of a user get it.
     var stamp: UInt64 = 0
     /// Messages since the user was there that its devices find in the history.
@@ -57,6 +61,10 @@ struct WakeTable: ~Copyable {
     private(set) var wokenCount = 0
     /// Users whose news are in memory until the next request.
     private(set) var heldCount = 0
+    /// References of messages that were recalled, replaced or collapsed since news are in memory,
+    /// and how often there were too many of them.
+    private var revised: Set<UInt64> = []
+    private var generation: UInt32 = 0
     /// Users whose rows are not committed, with the batch of the row, in the order of the batches.
     private var underWay: [(user: Index<User>, batch: UInt64)] = []
 
@@ -177,7 +185,39 @@ struct WakeTable: ~Copyable {
     mutating func hold(_ news: WakeNews?, of index: Index<WakeUser>) {
         heldCount += (news == nil ? 0 : 1) - (users[index].news == nil ? 0 : 1)
         users[index].news = news
+        users[index].newsGeneration = generation
+        if heldCount == 0, !revised.isEmpty { revised = [] }
     }
+
+    /// Whether news of a user are in memory.
+    func holdsNews(of index: Index<WakeUser>) -> Bool { users[index].news != nil }
+
+    /// What the next request tells of the newest message; nil if it is not known, has expired, or is
+    /// not what its sender wants to be read any more.
+    func currentNews(of index: Index<WakeUser>, at now: Instant) -> WakeNews? {
+        guard let news = users[index].news, users[index].newsGeneration == generation,
+            news.deadline > now, news.reference == 0 || !revised.contains(news.reference)
+        else { return nil }
+        return news
+    }
+
+    /// Notes that a message is recalled, replaced or collapsed.
+    mutating func noteRevision(of reference: UInt64) {
+        guard heldCount > 0 else { return }
+        if revised.count == CoreLimits.wakeRevisionsMaximum {
+            revised = []
+            generation &+= 1
+        }
+        revised.insert(reference)
+    }
+
+    /// Notes when a message that waits expires: a request holds as long as one of its messages.
+    mutating func noteDeadline(_ deadline: Instant, of index: Index<WakeUser>) {
+        users[index].deadline = users[index].deadline.map { max($0, deadline) } ?? deadline
+    }
+
+    /// Notes that nothing waits for a user any more.
+    mutating func forgetDeadline(of index: Index<WakeUser>) { users[index].deadline = nil }
 
     func checkInvariants() {
         precondition(

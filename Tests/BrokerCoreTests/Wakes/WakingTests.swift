@@ -112,6 +112,66 @@ import Testing
         #expect(world.news() == ["withdrawn bob"])
     }
 
+    /// The milliseconds for which the requests told by now hold.
+    private func validities() -> [Int] {
+        world.told().map { text in
+            let start = text.firstRange(of: "\"expires\":")!.upperBound
+            return Int(text[start...].prefix(while: \.isNumber))! - Int(world.now.unixMilliseconds)
+        }
+    }
+
+    @Test func `holds as long as the message that waits longest`() {
+        leave()
+        world.send("ann/1", 1, to: .user("bob"), "on", expiry: 5)
+        #expect(validities() == [5_000])
+        world.send("ann/1", 2, to: .user("bob"), "on", expiry: 500)
+        world.send("ann/1", 3, to: .user("bob"), "on", expiry: 1)
+        world.pass(seconds: 60)
+        #expect(validities() == [440_000])
+        world.send("ann/1", 4, to: .user("bob"), "on", expiry: 61)
+        world.pass(seconds: 60)
+        #expect(validities() == [380_000])
+    }
+
+    @Test func `holds for a week after a restart, whatever comes then`() {
+        leave()
+        world.send("ann/1", 1, to: .user("bob"), "on")
+        world.settle()
+        world.crash()
+        world.begin("relay/1", "ann/1")
+        _ = world.told()
+        world.pass(seconds: 60)
+        world.send("ann/1", 2, to: .user("bob"), "on", expiry: 1)
+        world.pass(seconds: 60)
+        #expect(validities().allSatisfy { $0 > 600_000_000 })
+    }
+
+    @Test func `tells nothing of a message that has expired`() {
+        leave()
+        world.send("ann/1", 1, to: .user("bob"), "on")
+        world.send("ann/1", 2, to: .user("bob"), "on", expiry: 1)
+        _ = world.told()
+        world.pass(seconds: 60)
+        #expect(world.news() == ["wake bob 2"])
+    }
+
+    @Test(arguments: [nil, "off"] as [String?])
+    func `tells nothing of a message that was recalled or replaced`(content: String?) {
+        world.allowWakes { $0.hasContents = true }
+        world.begin("eve/1")
+        leave()
+        world.send("ann/1", 1, to: .user("bob"), "on", asks: .reference)
+        _ = world.told()
+        world.send("eve/1", 1, to: .user("bob"), "other")
+        world.send("ann/1", 2, to: .user("bob"), "secret", asks: .reference)
+        world.recall("ann/1", 0xA2, with: content)
+        world.settleAll()
+        _ = world.told()
+        world.pass(seconds: 60)
+        let told = world.told()
+        #expect(told.count == 1 && !told[0].contains("secret") && !told[0].contains("from"))
+    }
+
     @Test func `names the group, and heeds its setting and the member's`() {
         world.begin("owner/1")
         let group = world.makeGroup(owner: "owner/1")
@@ -303,6 +363,17 @@ import Testing
         #expect(world.lines().filter { $0.hasPrefix("ann/1: result") }.count == 2)
         #expect(world.counters.wakesLost == 1)
         #expect(world.counters.wakesRequested == 1)
+    }
+
+    @Test func `is not displaced by messages to the relay: nobody but the broker sends to it`() {
+        leave()
+        world.send("ann/1", 1, to: .user("relay"), "on")
+        world.send("ann/1", 2, to: .users(["relay", "bob"]), "on")
+        world.settle()
+        #expect(
+            world.lines().filter { $0.hasPrefix("relay/1: #") }.allSatisfy {
+                $0.contains("WAKE_REQUEST")
+            })
     }
 
     @Test func `of many members is asked for in turns`() {
