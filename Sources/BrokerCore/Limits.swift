@@ -521,8 +521,9 @@ public struct CoreLimits: Sendable {
     /// Users whose newest message is described in memory until their next request: 16 MiB, with
     /// 16 KiB for the longest push and text. The requests of others tell the count alone.
     static let wakeNewsMaximum = 1_024
-    /// Messages that were recalled, replaced or collapsed while users' newest messages are described
-    /// in memory: 16 KiB. One more, and no request tells more than the count until the next message.
+    /// Messages that were recalled, replaced or collapsed while users' newest messages are
+    /// described in memory: 16 KiB. One more, and requests tell the count alone until the next
+    /// message.
     static let wakeRevisionsMaximum = 1_024
     /// Maximum number of devices that are shown of one user: a reply of 4 MiB has room for them.
     public static let describedDevicesMaximum = 1_000

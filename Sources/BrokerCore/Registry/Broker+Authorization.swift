@@ -250,7 +250,7 @@ extension Broker {
     /// Whether a user is the relay of an app's wake-ups, to whom only the broker sends: its queue
     /// would be full of other messages, and nobody would be woken.
     @inline(never)
-    private func isWakeRelay(_ name: UnsafeRawBufferPointer, of app: Index<App>) -> Bool {
+    private func isWakeRelay(_ name: some Sequence<UInt8>, of app: Index<App>) -> Bool {
         limits.policy(ofApp: registry.apps[app].name).wake?.relay.elementsEqual(name) ?? false
     }
 

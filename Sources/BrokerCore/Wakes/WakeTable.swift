@@ -192,8 +192,8 @@ struct WakeTable: ~Copyable {
     /// Whether news of a user are in memory.
     func holdsNews(of index: Index<WakeUser>) -> Bool { users[index].news != nil }
 
-    /// What the next request tells of the newest message; nil if it is not known, has expired, or is
-    /// not what its sender wants to be read any more.
+    /// What the next request tells of the newest message; nil if it is not known, has expired, or
+    /// was recalled, replaced or collapsed.
     func currentNews(of index: Index<WakeUser>, at now: Instant) -> WakeNews? {
         guard let news = users[index].news, users[index].newsGeneration == generation,
             news.deadline > now, news.reference == 0 || !revised.contains(news.reference)

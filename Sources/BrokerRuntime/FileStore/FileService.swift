@@ -251,9 +251,10 @@ final class FileService: Sendable {
             state.withLock { $0.counts.busy += 1 }
             return .busy
         }
-        guard let file = store.open(request.name, place: request.place, seconds: now.fileSeconds) else {
-            return .absent
-        }
+        guard
+            let file = store.open(
+                request.name, place: request.place, seconds: now.fileSeconds)
+        else { return .absent }
         let range = StoredFileRange(request.range, byteCount: file.byteCount)
         let head = range.head(
             type: file.type, byteCount: file.byteCount, unixSeconds: now.unixSeconds,
