@@ -373,7 +373,9 @@ import Testing
 
     @Test func `no more attempts begin than the rate allows`() {
         var relay = ModelRelay(Fixture.settings { $0.ratePerSecond = 3 })
-        relay.accept(Fixture.request(ids: Array(1...8)))
+        for id in 1...8 as ClosedRange<UInt64> {
+            relay.accept(Fixture.request("u\(id)", ids: [id]))
+        }
         relay.begin()
         #expect(relay.attempts.count == 3)
         #expect(relay.dispatcher.nextDeadline(now: relay.now.instant).milliseconds <= 1_334)

@@ -12,6 +12,15 @@ package enum WakeKind: String, CaseIterable, Sendable {
     case mqtt
     case udp
 
+    /// Whether a target's address is a host that its user chose. The other kinds have a service,
+    /// which the operator chose.
+    var hasHostOfUser: Bool {
+        switch self {
+        case .webhook, .udp: true
+        case .apns, .fcm, .sms, .mqtt: false
+        }
+    }
+
     /// In the record.
     var number: UInt8 { UInt8(Self.allCases.firstIndex(of: self)!) }
 

@@ -28,6 +28,8 @@ package struct WakeDispatcher {
         package let wake: Wake
         package let phase: Phase
         let destination: String
+        /// When the request of this phase begins.
+        let begun: Instant
     }
 
     struct Target {
@@ -63,6 +65,7 @@ package struct WakeDispatcher {
     var destinations: Destinations
     private var waiting = PriorityQueue<Instant, QueuePlace>()
     private var rate: RateLimit
+    private var requests = UserRequests()
     private var hookCircuit = Circuit()
     var jitter: Jitter
     private var nextTicket: UInt64 = 1
@@ -277,6 +280,10 @@ package struct WakeDispatcher {
                 expire(key, now: now)
                 continue
             }
+            if wake.target.kind.hasHostOfUser, !requests.begin(found.place) {
+                destinations.cancel(found.name)
+                continue
+            }
             targets[key]!.isInFlight = true
             if let attempt = begin(wake, to: found.name, now: now) {
                 rate.begin()
@@ -292,7 +299,8 @@ package struct WakeDispatcher {
             if hookCircuit.mayBegin(now: now.instant) {
                 hookCircuit.begin()
                 totals.hookAsked += 1
-                return Attempt(wake: wake, phase: .hook, destination: destination)
+                return Attempt(
+                    wake: wake, phase: .hook, destination: destination, begun: now.instant)
             }
             targets[wake.key]!.isAsked = true
             totals.hookSilent += 1
@@ -301,10 +309,12 @@ package struct WakeDispatcher {
                 return nil
             }
         }
-        return sendAttempt(wake, to: destination)
+        return sendAttempt(wake, to: destination, now: now)
     }
 
-    private mutating func sendAttempt(_ wake: Wake, to destination: String) -> Attempt {
+    private mutating func sendAttempt(
+        _ wake: Wake, to destination: String, now: Moment
+    ) -> Attempt {
         totals.attempts += 1
         guard let template = settings.template(for: wake.target.kind) else {
             preconditionFailure("a wake-up \(wake.sequence) of a kind that is not set")
@@ -313,14 +323,29 @@ package struct WakeDispatcher {
         let content = WakeContents.make(
             wake, answer: target?.answer, isSenderHeard: target?.isSenderRefused != true,
             template: template, badge: badges[wake.key.owner]?[wake.target.id] ?? 0)
-        return Attempt(wake: wake, phase: .send(content), destination: destination)
+        return Attempt(
+            wake: wake, phase: .send(content), destination: destination, begun: now.instant)
+    }
+
+    /// An attempt has ended: the user's next one may begin.
+    private mutating func endRequest(of wake: Wake) {
+        guard wake.target.kind.hasHostOfUser else { return }
+        for place in requests.end(of: wake.key.owner) where isValid(place) {
+            destinations.add(place, to: destination(of: place.key))
+        }
+    }
+
+    /// An attempt ends without a request to its destination.
+    private mutating func cancel(_ wake: Wake, to destination: String) {
+        destinations.cancel(destination)
+        endRequest(of: wake)
     }
 
     /// Ends a wake-up whose attempt is under way, without another one.
     private mutating func end(
         _ wake: Wake, to destination: String, _ cause: WakeEnd, reason: String, now: Moment
     ) {
-        destinations.cancel(destination)
+        cancel(wake, to: destination)
         targets[wake.key]!.isInFlight = false
         if cause == .hook {
             totals.suppressed += 1
@@ -350,7 +375,7 @@ package struct WakeDispatcher {
         }
         guard targets[wake.key]?.pending?.sequence == wake.sequence else {
             // Somebody came meanwhile.
-            destinations.cancel(attempt.destination)
+            cancel(wake, to: attempt.destination)
             resume(wake.key, now: now)
             return nil
         }
@@ -367,7 +392,7 @@ package struct WakeDispatcher {
             end(wake, to: attempt.destination, .hook, reason: "no", now: now)
             return nil
         }
-        return sendAttempt(wake, to: attempt.destination)
+        return sendAttempt(wake, to: attempt.destination, now: now)
     }
 
     /// An attempt has its result.
@@ -382,9 +407,10 @@ package struct WakeDispatcher {
         let wake = attempt.wake
         let key = wake.key
         if isLocal {
-            destinations.cancel(attempt.destination)
+            cancel(wake, to: attempt.destination)
         } else {
-            judge(attempt.destination, by: outcome, now: now)
+            judge(attempt, by: outcome, now: now)
+            endRequest(of: wake)
         }
         note(wake, outcome, now: now)
         if case .gone = outcome { return becomeGone(wake, now: now) }
@@ -426,7 +452,8 @@ package struct WakeDispatcher {
     }
 
     /// What an outcome means for the destination as a whole.
-    private mutating func judge(_ name: String, by outcome: SendOutcome, now: Moment) {
+    private mutating func judge(_ attempt: Attempt, by outcome: SendOutcome, now: Moment) {
+        let name = attempt.destination
         var isFault = false
         var advised: UInt64 = 0
         if case .failed(_, let seconds, let isDestination) = outcome, isDestination {
@@ -436,7 +463,7 @@ package struct WakeDispatcher {
         let random = jitter.next()
         let schedule = settings.relay.schedule
         let change = destinations.finish(
-            name, isFault: isFault, advised: advised, now: now.instant
+            name, isFault: isFault, advised: advised, begun: attempt.begun, now: now.instant
         ) { openings in schedule.milliseconds(afterFailures: openings, random: random) }
         switch change {
         case .opened(let wait):
