@@ -30,6 +30,9 @@ public enum PushLimits {
     /// The time for the answer of the hook, in milliseconds: a person waits behind it.
     static let hookMillisecondsDefault = 2_000
     static let hookMillisecondsMaximum = 30_000
+    /// The longest time for which a silent hook is not asked, in milliseconds: its silence decides
+    /// about the wake-ups of all users meanwhile.
+    static let hookPauseMilliseconds: UInt64 = 10_000
     /// Refusals of one wake-up by a webhook's server until it is a dead letter.
     static let refusalsMaximum = 8
     /// Dead letters: people look at them.

@@ -4,6 +4,7 @@ import MartletClient
 import Testing
 
 @testable import Push
+@testable import Relay
 
 @Suite struct DispatcherTests {
     @Test func `a wake-up is sent at once, and acknowledged when it is on disk`() {
@@ -438,13 +439,72 @@ import Testing
         for _ in 0..<20 {
             relay.accept(Fixture.request())
             relay.begin()
-            if case .hook? = relay.attempts.first?.phase { finish(&relay, .silent("timeout")) }
+            if case .hook? = relay.attempts.first?.phase {
+                finish(&relay, .silent("timeout", isWell: false))
+            }
             #expect(relay.attempts.count == (isTemplateOnSilence ? 1 : 0))
             if isTemplateOnSilence { relay.finish(.delivered) }
             #expect(relay.dispatcher.waitingCount == 0)
         }
         #expect(relay.dispatcher.totals.hookAsked == 5)
         #expect(relay.dispatcher.totals.hookSilent == 20)
+        // Nobody was asked about fifteen of them.
+        #expect(relay.dispatcher.deadLetters.count == (isTemplateOnSilence ? 0 : 15))
+        #expect(
+            relay.dispatcher.deadLetters.allSatisfy {
+                $0.cause == .hook && $0.reason == "not-asked"
+            })
+    }
+
+    @Test func `a hook that takes no question of one sender is asked those of others`() {
+        var relay = relay(isTemplateOnSilence: false)
+        for _ in 0..<20 {
+            relay.accept(Fixture.request("eve"))
+            relay.begin()
+            finish(&relay, .silent("status 400", isWell: true))
+        }
+        relay.accept(Fixture.request())
+        relay.begin()
+        finish(&relay, .template)
+        #expect(relay.ids == [1] && relay.dispatcher.totals.suppressed == 20)
+        #expect(relay.dispatcher.deadLetters.isEmpty && relay.dispatcher.totals.hookAsked == 21)
+    }
+
+    @Test func `a silent hook is asked again after ten seconds at most`() {
+        var relay = ModelRelay(
+            Fixture.settings {
+                $0.hook = HookSettings(isTemplateOnSilence: true)
+                $0.relay.retrySecondsMaximum = 300
+            })
+        for number in 1...30 {
+            relay.accept(Fixture.request("u\(number)"))
+            relay.begin()
+            guard case .hook? = relay.attempts.first?.phase else {
+                Issue.record("question \(number) after \(relay.time) ms")
+                return
+            }
+            finish(&relay, .silent("timeout", isWell: false))
+            relay.finish(.delivered)
+            if number >= RelayLimits.circuitFailuresMaximum {
+                relay.time += PushLimits.hookPauseMilliseconds
+            }
+        }
+    }
+
+    @Test(arguments: [
+        (301, "", true), (400, "", true), (404, "", true), (200, "no JSON", true),
+        (201, "{}", true), (408, "", false), (425, "", false), (429, "", false), (500, "", false),
+        (503, "", false),
+    ])
+    func `an answer tells whether the hook is well`(status: Int, text: String, isWell: Bool) {
+        let answer = RequestSender.answer(
+            FarAnswer(
+                result: .answered(status: status, retryAfterSeconds: 0),
+                content: Array(text.utf8)))
+        guard case .silent(_, isWell) = answer else {
+            Issue.record("\(answer)")
+            return
+        }
     }
 
     @Test func `the hook is asked for a wake-up that came while it said no to the older one`() {

@@ -106,7 +106,7 @@ package enum WakeEnd: UInt8, CaseIterable, Sendable {
     case queueFull = 2
     /// The configuration does not speak to this kind.
     case notConfigured = 3
-    /// The hook said no, or was silent and silence means no.
+    /// The hook did not answer for others and was not asked, and its silence means no.
     case hook = 4
 
     package var name: String {

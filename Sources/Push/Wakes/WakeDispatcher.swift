@@ -293,7 +293,8 @@ package struct WakeDispatcher {
         return nil
     }
 
-    /// The first phase of an attempt; nil if the silence of the hook means that nothing is sent.
+    /// The first phase of an attempt; nil if the hook cannot be asked, and its silence means that
+    /// nothing is sent.
     private mutating func begin(_ wake: Wake, to destination: String, now: Moment) -> Attempt? {
         if let hook = settings.hook, !targets[wake.key]!.isAsked {
             if hookCircuit.mayBegin(now: now.instant) {
@@ -305,7 +306,11 @@ package struct WakeDispatcher {
             targets[wake.key]!.isAsked = true
             totals.hookSilent += 1
             guard hook.isTemplateOnSilence else {
-                end(wake, to: destination, .hook, reason: "silent", now: now)
+                // Nobody was asked about it: people may want it.
+                cancel(wake, to: destination)
+                targets[wake.key]!.isInFlight = false
+                bury(wake, .hook, reason: "not-asked", now: now)
+                settle(wake, now: now)
                 return nil
             }
         }
@@ -341,16 +346,14 @@ package struct WakeDispatcher {
         endRequest(of: wake)
     }
 
-    /// Ends a wake-up whose attempt is under way, without another one.
-    private mutating func end(
-        _ wake: Wake, to destination: String, _ cause: WakeEnd, reason: String, now: Moment
+    /// Ends a wake-up that the hook does not want.
+    private mutating func suppress(
+        _ wake: Wake, to destination: String, reason: String, now: Moment
     ) {
         cancel(wake, to: destination)
         targets[wake.key]!.isInFlight = false
-        if cause == .hook {
-            totals.suppressed += 1
-            note(wake, .dropped, detail: "hook \(reason)", now: now)
-        }
+        totals.suppressed += 1
+        note(wake, .dropped, detail: "hook \(reason)", now: now)
         settle(wake, now: now)
     }
 
@@ -361,18 +364,7 @@ package struct WakeDispatcher {
         hook attempt: Attempt, with answer: HookAnswer, now: Moment
     ) -> Attempt? {
         let wake = attempt.wake
-        let isSilent = if case .silent = answer { true } else { false }
-        if isSilent {
-            let random = jitter.next()
-            let schedule = settings.relay.schedule
-            let isOpened = hookCircuit.failed(advised: 0, now: now.instant) { openings in
-                schedule.milliseconds(afterFailures: openings, random: random)
-            }
-            if isOpened { log("hook_failing", "verdict=\(settings.hook?.verdict ?? "")") }
-            totals.hookSilent += 1
-        } else if hookCircuit.succeeded() {
-            log("hook_recovered", "")
-        }
+        noteHook(answer, now: now)
         guard targets[wake.key]?.pending?.sequence == wake.sequence else {
             // Somebody came meanwhile.
             cancel(wake, to: attempt.destination)
@@ -383,16 +375,37 @@ package struct WakeDispatcher {
         switch answer {
         case .content(let node): targets[wake.key]!.answer = node
         case .template: break
-        case .silent(let reason):
+        case .silent(let reason, _):
             guard settings.hook?.isTemplateOnSilence == true else {
-                end(wake, to: attempt.destination, .hook, reason: reason, now: now)
+                suppress(wake, to: attempt.destination, reason: reason, now: now)
                 return nil
             }
         case .drop:
-            end(wake, to: attempt.destination, .hook, reason: "no", now: now)
+            suppress(wake, to: attempt.destination, reason: "no", now: now)
             return nil
         }
         return sendAttempt(wake, to: attempt.destination, now: now)
+    }
+
+    /// What an answer means for the hook as a whole.
+    private mutating func noteHook(_ answer: HookAnswer, now: Moment) {
+        var isWell = true
+        if case .silent(_, let isAnswer) = answer {
+            totals.hookSilent += 1
+            isWell = isAnswer
+        }
+        guard !isWell else {
+            if hookCircuit.succeeded() { log("hook_recovered", "") }
+            return
+        }
+        let random = jitter.next()
+        let schedule = settings.relay.schedule
+        let isOpened = hookCircuit.failed(advised: 0, now: now.instant) { openings in
+            min(
+                schedule.milliseconds(afterFailures: openings, random: random),
+                PushLimits.hookPauseMilliseconds)
+        }
+        if isOpened { log("hook_failing", "verdict=\(settings.hook?.verdict ?? "")") }
     }
 
     /// An attempt has its result.

@@ -48,6 +48,16 @@ package enum AttemptResult: Hashable, Sendable {
     case answered(status: Int, retryAfterSeconds: UInt64)
     /// No complete answer, and why.
     case failed(String)
+
+    /// Whether the destination is not well, rather than that it does not take this request: no
+    /// answer, or one of a server that is busy or broken.
+    package var isFault: Bool {
+        switch self {
+        case .failed: true
+        case .answered(let status, _):
+            [408, 425, 429].contains(status) || status >= 500 || status < 200
+        }
+    }
 }
 
 /// The parts of a URL that say where a request goes.
