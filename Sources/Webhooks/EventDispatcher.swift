@@ -14,7 +14,7 @@ import MartletClient
 import Primitives
 import Relay
 
-package struct EventDispatcher {
+package struct EventDispatcher: RecordSource {
     /// A request to make.
     struct Attempt {
         let hook: Int
@@ -31,9 +31,6 @@ package struct EventDispatcher {
         var isSynced = false
         /// It has all deliveries that were not in the record.
         var isComplete = false
-
-        /// A record that was written anew.
-        static var complete: RecordWrite { RecordWrite(isSynced: true, isComplete: true) }
     }
 
     private struct FreshDelivery {
@@ -387,11 +384,10 @@ package struct EventDispatcher {
     }
 
     /// Bytes of the record that are needed, about.
-    var liveByteCount: Int { hooks.reduce(deadLetters.byteCount) { $0 + $1.byteCount } }
+    package var liveByteCount: Int { hooks.reduce(deadLetters.byteCount) { $0 + $1.byteCount } }
 
-    /// The shortest record of the present state, with all that is not written yet. When it is on
-    /// disk, ``written(_:)`` with ``RecordWrite/complete`` follows.
-    var snapshot: [RecordEntry] {
+    /// The shortest record of the present state, with all that is not written yet.
+    package var snapshot: [RecordEntry] {
         var content = RecordContent()
         if let position = window.position { content.apply(.position(position)) }
         content.apply(.filters(filters))
@@ -408,15 +404,18 @@ package struct EventDispatcher {
 
     /// What the record needs if nothing in it is alive: all events are with the broker yet. Nil if
     /// it has events.
-    var emptyRecord: [RecordEntry]? {
+    package var emptyRecord: [RecordEntry]? {
         let count = hooks.reduce(deadLetters.letters.count) { $0 + $1.count }
         guard count == fresh.count else { return nil }
         return (writtenPosition.map { [.position($0)] } ?? []) + [.filters(filters)]
     }
 
+    /// The record has ``snapshot``.
+    package mutating func rewritten() { written(RecordWrite(isSynced: true, isComplete: true)) }
+
     /// The record has ``emptyRecord`` only.
-    mutating func emptied() {
-        changes = []
+    package mutating func emptied() {
+        changes = [.filters(filters)]
         needsRecord = true
     }
 

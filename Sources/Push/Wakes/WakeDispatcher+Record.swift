@@ -86,6 +86,7 @@ extension WakeDispatcher {
         for letter in found {
             var wake = letter.wake
             totals.resent += 1
+            isResendUnwritten = true
             changes.append(.found(sequence: wake.sequence))
             log("dead_letter_resent", "number=\(wake.sequence)")
             note(wake, .resent, detail: "", now: now)
@@ -128,6 +129,8 @@ extension WakeDispatcher {
         isDiskFull = false
         changes = []
         written = received
+        firstUnwritten = nextSequence
+        isResendUnwritten = false
         syncDeadline = nil
         totals.recordWrites += 1
     }
@@ -137,24 +140,6 @@ extension WakeDispatcher {
         if !isDiskFull { log("record_full", "reason=\(quoted(reason.utf8))") }
         isDiskFull = true
         recordPause = now.advanced(byMilliseconds: RelayLimits.fullDiskMilliseconds)
-    }
-
-    /// The shortest record of the present state.
-    package var snapshot: [PushEntry] {
-        var entries: [PushEntry] = []
-        if let received { entries.append(.position(received)) }
-        for entry in log.all { entries.append(.log(entry)) }
-        for target in targets.values {
-            if let wake = target.next ?? target.pending { entries.append(.wake(wake)) }
-        }
-        for (user, numbers) in badges {
-            for (id, number) in numbers {
-                entries.append(.badge(WakeKey(user: user.text, id: id), number))
-            }
-        }
-        for letter in deadLetters { entries.append(.lost(letter)) }
-        for key in gone { entries.append(.gone(key)) }
-        return entries
     }
 
     /// What the broker may forget; nil for nothing new.

@@ -85,6 +85,10 @@ package struct WakeDispatcher {
     var syncDeadline: Instant?
     var recordPause = Instant(milliseconds: 0)
     var isDiskFull = false
+    /// The first number of which no wake-up is in the record.
+    var firstUnwritten: UInt64
+    /// A dead letter is a wake-up again, and the record does not say so yet.
+    var isResendUnwritten = false
     var isDraining = false
     private var nextSweep = Instant(milliseconds: 0)
     private var user = ""
@@ -104,6 +108,7 @@ package struct WakeDispatcher {
         log = WakeLog(
             perTargetMaximum: settings.logPerTargetMaximum, countMaximum: settings.logMaximum)
         nextSequence = stored.highestSequence + 1
+        firstUnwritten = nextSequence
         received = stored.position
         written = stored.position
         told = stored.position
