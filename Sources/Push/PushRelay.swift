@@ -110,7 +110,8 @@ struct PushRelay: ~Copyable {
     private mutating func take(_ input: RelayInput, _ now: Moment) {
         switch input {
         case .connected(let terms):
-            dispatcher.connected(as: terms.user)
+            dispatcher.connected(
+                as: terms.user, serverTime: terms.serverTime, now: now.instant)
             dispatcher.log(
                 "connected",
                 "server=\(terms.server) user=\(quoted(terms.user.utf8)) "

@@ -38,7 +38,7 @@ struct WebhookRelay: ~Copyable {
             requestsMaximum: concurrency)
         dispatcher = EventDispatcher(
             settings, stored: record.stored, seed: .random(in: 0...(.max)),
-            time: Self.now.unixMilliseconds)
+            now: Self.now)
         self.record = record
         obsolete = dispatcher.replaceFilters(settings.filters)
     }
@@ -83,7 +83,7 @@ struct WebhookRelay: ~Copyable {
 
     private mutating func take(_ input: RelayInput, _ now: Moment) {
         switch input {
-        case .connected(let terms): dispatcher.connected(terms)
+        case .connected(let terms): dispatcher.connected(terms, now: now.instant)
         case .disconnected(let end):
             let reason = end.reason.map { " reason=\($0.name)" } ?? ""
             dispatcher.log(

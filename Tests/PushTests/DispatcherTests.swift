@@ -1,6 +1,7 @@
 // The relay's decisions as transcripts: events and results go in, attempts and the record come out.
 
 import MartletClient
+import Primitives
 import Testing
 
 @testable import Push
@@ -169,6 +170,59 @@ import Testing
         relay.time += 20
         relay.save()
         #expect(relay.record.deadLetters.isEmpty && relay.record.wakes.count == 1)
+    }
+
+    @Test(arguments: [-1_800_000_000_000, 8 * 86_400_000] as [Int64])
+    func `a clock that is wrong for a while ends no validity`(error: Int64) {
+        var relay = ModelRelay(Fixture.settings())
+        for isBefore in [true, false] {
+            // The clock is wrong when the event comes, or later.
+            if isBefore { relay.clockError = error }
+            relay.accept(Fixture.request(time: Fixture.moment(relay.time).unixMilliseconds))
+            relay.begin()
+            relay.finish(.down)
+            relay.clockError = isBefore ? 0 : error
+            relay.time += 60_000
+            relay.begin()
+            #expect(relay.ids == [1] && relay.dispatcher.deadLetters.isEmpty)
+            relay.clockError = 0
+            relay.finish(.delivered)
+        }
+    }
+
+    @Test func `the validity ends by the broker's clock, at most a week after its time`() {
+        // The end that a request names is a year away.
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request(more: #","expires":1831536000000"#))
+        relay.begin()
+        relay.finish(.down)
+        relay.time += PushLimits.validityMilliseconds - 120_000
+        relay.begin()
+        #expect(relay.ids == [1])
+        relay.finish(.down)
+        relay.time += 120_000
+        relay.begin()
+        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.expired])
+        // Sent again, it is valid as long, also if the relay's clock is wrong.
+        relay.clockError = -1_800_000_000_000
+        relay.dispatcher.resend([relay.dispatcher.deadLetters[0].wake.sequence], now: relay.now)
+        relay.clockError = 0
+        relay.time += PushLimits.validityMilliseconds - 60_000
+        relay.begin()
+        #expect(relay.ids == [1] && relay.dispatcher.deadLetters.isEmpty)
+    }
+
+    @Test func `before a login the broker has reached the newest time of the record`() {
+        let start = Fixture.moment(1_000)
+        var time = BrokerTime(start.instant, atLeast: 5_000)
+        let later = Moment(
+            instant: start.instant.advanced(byMilliseconds: 100),
+            unixMilliseconds: 1_800_000_000_000)
+        #expect(time.agreed(later) == 5_100)
+        time.loggedIn(serverTime: 1_900_000_000_000, now: start.instant)
+        #expect(time.agreed(later) == 1_800_000_000_000)
+        #expect(time.unixMilliseconds(later.instant) == 1_900_000_000_100)
+        #expect(BrokerTime.sum(.max - 1, 7) == .max)
     }
 
     @Test func `refusals end, at once where they are final`() {

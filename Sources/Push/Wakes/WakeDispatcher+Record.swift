@@ -92,7 +92,8 @@ extension WakeDispatcher {
             note(wake, .resent, detail: "", now: now)
             wake.sequence = nextSequence
             nextSequence += 1
-            wake.expiry = now.unixMilliseconds + PushLimits.validityMilliseconds
+            wake.expiry = brokerTime.end(
+                afterMilliseconds: PushLimits.validityMilliseconds, now: now)
             if settings.template(for: wake.target.kind) == nil {
                 bury(wake, .notConfigured, reason: "", now: now)
             } else {

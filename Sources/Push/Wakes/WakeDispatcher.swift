@@ -92,6 +92,7 @@ package struct WakeDispatcher {
     var isDraining = false
     private var nextSweep = Instant(milliseconds: 0)
     private var user = ""
+    var brokerTime: BrokerTime
     var totals = PushTotals()
     var lines: [String] = []
 
@@ -103,6 +104,8 @@ package struct WakeDispatcher {
         destinations = Destinations(concurrencyMaximum: settings.concurrency)
         rate = RateLimit(perSecond: settings.ratePerSecond)
         jitter = Jitter(seed: seed)
+        brokerTime = BrokerTime(
+            now.instant, atLeast: stored.wakes.reduce(0) { max($0, $1.time) })
         for (key, number) in stored.badges { badges[key.owner, default: [:]][key.id] = number }
         gone = stored.gone
         log = WakeLog(
@@ -134,7 +137,11 @@ package struct WakeDispatcher {
 
     // MARK: - Events of the broker
 
-    mutating func connected(as user: String) { self.user = user }
+    /// - Parameter serverTime: the broker's clock, in Unix milliseconds.
+    mutating func connected(as user: String, serverTime: UInt64, now: Instant) {
+        self.user = user
+        brokerTime.loggedIn(serverTime: serverTime, now: now)
+    }
 
     /// Takes a message. Whatever is no event of the broker is acknowledged and changes nothing.
     package mutating func accept(_ message: IncomingMessage, now: Moment) {
@@ -154,7 +161,7 @@ package struct WakeDispatcher {
 
     private mutating func accept(_ request: WakeRequest, record: InboxRecord?, now: Moment) {
         totals.malformed += UInt64(request.unknownCount)
-        let latest = now.unixMilliseconds + PushLimits.validityMilliseconds
+        let latest = BrokerTime.sum(request.time, PushLimits.validityMilliseconds)
         for target in request.targets {
             totals.asked += 1
             let wake = Wake(
@@ -280,7 +287,7 @@ package struct WakeDispatcher {
             }
             let key = found.place.key
             let wake = targets[key]!.pending!
-            guard wake.expiry > now.unixMilliseconds else {
+            guard wake.expiry > brokerTime.agreed(now) else {
                 destinations.cancel(found.name)
                 expire(key, now: now)
                 continue
@@ -569,8 +576,9 @@ package struct WakeDispatcher {
     package mutating func timePassed(now: Moment) {
         guard now.instant >= nextSweep else { return }
         nextSweep = now.instant.advanced(byMilliseconds: RelayLimits.sweepMilliseconds)
+        let time = brokerTime.agreed(now)
         let old = targets.filter { _, target in
-            !target.isInFlight && target.pending.map { $0.expiry <= now.unixMilliseconds } ?? false
+            !target.isInFlight && target.pending.map { $0.expiry <= time } ?? false
         }
         for key in old.keys { expire(key, now: now) }
     }
