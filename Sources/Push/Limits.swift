@@ -7,6 +7,12 @@ public enum PushLimits {
     static let concurrencyMaximum = 2_000
     /// Requests to one destination at a time. Providers bear more, and one customer's server fewer.
     static let destinationConcurrencyMaximum = 100
+    /// Requests of one user at a time to hosts that users choose: with slow hosts of its own, a
+    /// user takes no more of them.
+    static let userRequestsMaximum = 2
+    /// A destination that takes longer to answer, in milliseconds and on average, has the share of
+    /// those that fail: providers answer within a tenth of it.
+    static let answerMillisecondsMaximum: UInt64 = 1_000
     /// Connections that are kept for further requests: to look through them takes time.
     static let connectionsMaximum = 256
     /// Wake-ups that begin in one second; 0 for no limit. A wake-up may bring a client to
@@ -24,6 +30,9 @@ public enum PushLimits {
     /// The time for the answer of the hook, in milliseconds: a person waits behind it.
     static let hookMillisecondsDefault = 2_000
     static let hookMillisecondsMaximum = 30_000
+    /// The longest time for which a silent hook is not asked, in milliseconds: its silence decides
+    /// about the wake-ups of all users meanwhile.
+    static let hookPauseMilliseconds: UInt64 = 10_000
     /// Refusals of one wake-up by a webhook's server until it is a dead letter.
     static let refusalsMaximum = 8
     /// Dead letters: people look at them.

@@ -26,8 +26,6 @@ struct PushRelay: ~Copyable {
     private var lastTag: UInt64 = 0
     /// Attempts that wait for an access token.
     private var tokenless: [WakeDispatcher.Attempt] = []
-    /// Bytes of the record when it was written anew.
-    private var shortByteCount = 0
     private var drainDeadline: Instant?
     private var nextTotals = Instant.never
     private var nextResendLook = Instant(milliseconds: 0)
@@ -81,7 +79,7 @@ struct PushRelay: ~Copyable {
         }
         if let mqtt, !mqtt.start() { return .noThread }
         defer { mqtt?.stop() }
-        try shorten()
+        try record.renew(from: &dispatcher)
         session?.start(wants: [], obsolete: [])
         while true {
             let now = Self.now
@@ -112,7 +110,8 @@ struct PushRelay: ~Copyable {
     private mutating func take(_ input: RelayInput, _ now: Moment) {
         switch input {
         case .connected(let terms):
-            dispatcher.connected(as: terms.user)
+            dispatcher.connected(
+                as: terms.user, serverTime: terms.serverTime, now: now.instant)
             dispatcher.log(
                 "connected",
                 "server=\(terms.server) user=\(quoted(terms.user.utf8)) "
@@ -361,29 +360,23 @@ struct PushRelay: ~Copyable {
         do throws(RecordFailure) {
             try record.append(entries, isSynced: true)
             dispatcher.recordWritten()
-            answeredRequest?.remove()
-            answeredRequest = nil
-            if record.byteCount > 2 * shortByteCount + RelayLimits.recordSlackByteCount {
-                try shorten()
-            }
         } catch {
             guard case .noRoom(let reason) = error else { throw error }
-            dispatcher.notWritten(reason, now: now)
+            guard try record.makeRoom(for: &dispatcher) else {
+                return dispatcher.notWritten(reason, now: now)
+            }
         }
-    }
-
-    /// Writes the record anew. Where there is no room for that it stays as it is.
-    private mutating func shorten() throws(RecordFailure) {
-        do throws(RecordFailure) {
-            try record.replace(with: dispatcher.snapshot)
-        } catch {
-            guard case .noRoom = error else { throw error }
+        if !dispatcher.hasUnwritten {
+            answeredRequest?.remove()
+            answeredRequest = nil
         }
-        shortByteCount = record.byteCount
+        try record.compact(from: &dispatcher)
     }
 
     private mutating func leave() throws(RecordFailure) {
         try save(Self.now.instant, isForced: true)
+        // A record that was cut on a full disk has nothing yet.
+        if dispatcher.hasUnwritten { try save(Self.now.instant, isForced: true) }
         if let position = dispatcher.takeAcknowledgement() { session?.acknowledge(position) }
         session?.close()
         dispatcher.logTotals()

@@ -14,7 +14,7 @@ import MartletClient
 import Primitives
 import Relay
 
-package struct EventDispatcher {
+package struct EventDispatcher: RecordSource {
     /// A request to make.
     struct Attempt {
         let hook: Int
@@ -31,9 +31,6 @@ package struct EventDispatcher {
         var isSynced = false
         /// It has all deliveries that were not in the record.
         var isComplete = false
-
-        /// A record that was written anew.
-        static var complete: RecordWrite { RecordWrite(isSynced: true, isComplete: true) }
     }
 
     private struct FreshDelivery {
@@ -70,14 +67,14 @@ package struct EventDispatcher {
     private var nextSweep = Instant(milliseconds: 0)
     /// The relay's own user.
     private(set) var user = ""
+    private var brokerTime: BrokerTime
     var totals = WebhookTotals()
     private var lines: [String] = []
 
     /// - Parameters:
     ///   - stored: the record of an earlier run.
     ///   - seed: a random number, which differs from run to run.
-    ///   - time: Unix milliseconds.
-    init(_ settings: WebhookSettings, stored: RecordContent, seed: UInt64, time: UInt64) {
+    init(_ settings: WebhookSettings, stored: RecordContent, seed: UInt64, now: Moment) {
         self.settings = settings
         let schedule = settings.relay.schedule
         hooks = settings.hooks.enumerated().map { index, hook in
@@ -91,12 +88,13 @@ package struct EventDispatcher {
         wantedFilters = stored.filters
         nextSequence = stored.highestSequence + 1
         run = seed
+        brokerTime = BrokerTime(now.instant, atLeast: 0)
         for letter in stored.deadLetters { add(letter) }
         for delivery in stored.deliveries {
             if let index = hookIndex(delivery.hook) {
                 hooks[index].add(delivery)
             } else {
-                bury(delivery, cause: .hookRemoved, status: 0, time: time)
+                bury(delivery, cause: .hookRemoved, status: 0, time: now.unixMilliseconds)
             }
         }
         if !stored.deliveries.isEmpty || !stored.deadLetters.isEmpty {
@@ -113,8 +111,9 @@ package struct EventDispatcher {
     // MARK: - Events
 
     /// Logged in.
-    mutating func connected(_ terms: ConnectionTerms) {
+    mutating func connected(_ terms: ConnectionTerms, now: Instant) {
         user = terms.user
+        brokerTime.loggedIn(serverTime: terms.serverTime, now: now)
         windowMaximum = min(settings.relay.inFlightMaximum, Int(terms.inboxWindow))
         // A relay that never wrote a position finds each inbox new; the broker may have had it.
         let isLost =
@@ -152,7 +151,9 @@ package struct EventDispatcher {
             let hook = settings.hooks[index]
             let delivery = Delivery(
                 sequence: nextSequence, hook: hook.name, identifier: identifier, key: event.key,
-                expiry: now.unixMilliseconds + UInt64(hook.validitySeconds) * 1_000, body: body)
+                expiry: brokerTime.end(
+                    afterMilliseconds: UInt64(hook.validitySeconds) * 1_000, now: now),
+                body: body)
             nextSequence += 1
             fresh[delivery.sequence] = FreshDelivery(delivery: delivery, record: message.record)
             if hooks[index].isFull(for: delivery) {
@@ -218,7 +219,7 @@ package struct EventDispatcher {
         for index in hooks.indices {
             var expired: [Delivery] = []
             let request = hooks[index].next(
-                now: now.instant, time: now.unixMilliseconds, expired: &expired)
+                now: now.instant, time: brokerTime.agreed(now), expired: &expired)
             for delivery in expired {
                 bury(delivery, cause: .expired, status: 0, time: now.unixMilliseconds)
             }
@@ -292,7 +293,7 @@ package struct EventDispatcher {
             delivery.sequence = nextSequence
             nextSequence += 1
             let validity = UInt64(settings.hooks[index].validitySeconds) * 1_000
-            delivery.expiry = now.unixMilliseconds + validity
+            delivery.expiry = brokerTime.end(afterMilliseconds: validity, now: now)
             changes.append(
                 .resent(
                     sequence: sequence, newSequence: delivery.sequence, expiry: delivery.expiry))
@@ -387,11 +388,10 @@ package struct EventDispatcher {
     }
 
     /// Bytes of the record that are needed, about.
-    var liveByteCount: Int { hooks.reduce(deadLetters.byteCount) { $0 + $1.byteCount } }
+    package var liveByteCount: Int { hooks.reduce(deadLetters.byteCount) { $0 + $1.byteCount } }
 
-    /// The shortest record of the present state, with all that is not written yet. When it is on
-    /// disk, ``written(_:)`` with ``RecordWrite/complete`` follows.
-    var snapshot: [RecordEntry] {
+    /// The shortest record of the present state, with all that is not written yet.
+    package var snapshot: [RecordEntry] {
         var content = RecordContent()
         if let position = window.position { content.apply(.position(position)) }
         content.apply(.filters(filters))
@@ -408,15 +408,18 @@ package struct EventDispatcher {
 
     /// What the record needs if nothing in it is alive: all events are with the broker yet. Nil if
     /// it has events.
-    var emptyRecord: [RecordEntry]? {
+    package var emptyRecord: [RecordEntry]? {
         let count = hooks.reduce(deadLetters.letters.count) { $0 + $1.count }
         guard count == fresh.count else { return nil }
         return (writtenPosition.map { [.position($0)] } ?? []) + [.filters(filters)]
     }
 
+    /// The record has ``snapshot``.
+    package mutating func rewritten() { written(RecordWrite(isSynced: true, isComplete: true)) }
+
     /// The record has ``emptyRecord`` only.
-    mutating func emptied() {
-        changes = []
+    package mutating func emptied() {
+        changes = [.filters(filters)]
         needsRecord = true
     }
 
@@ -432,7 +435,7 @@ package struct EventDispatcher {
         guard now.instant >= nextSweep else { return }
         nextSweep = now.instant.advanced(byMilliseconds: RelayLimits.sweepMilliseconds)
         for index in hooks.indices {
-            for delivery in hooks[index].takeExpired(time: now.unixMilliseconds) {
+            for delivery in hooks[index].takeExpired(time: brokerTime.agreed(now)) {
                 bury(delivery, cause: .expired, status: 0, time: now.unixMilliseconds)
             }
         }

@@ -38,7 +38,7 @@ struct WebhookRelay: ~Copyable {
             requestsMaximum: concurrency)
         dispatcher = EventDispatcher(
             settings, stored: record.stored, seed: .random(in: 0...(.max)),
-            time: Self.now.unixMilliseconds)
+            now: Self.now)
         self.record = record
         obsolete = dispatcher.replaceFilters(settings.filters)
     }
@@ -83,7 +83,7 @@ struct WebhookRelay: ~Copyable {
 
     private mutating func take(_ input: RelayInput, _ now: Moment) {
         switch input {
-        case .connected(let terms): dispatcher.connected(terms)
+        case .connected(let terms): dispatcher.connected(terms, now: now.instant)
         case .disconnected(let end):
             let reason = end.reason.map { " reason=\($0.name)" } ?? ""
             dispatcher.log(
@@ -180,56 +180,26 @@ struct WebhookRelay: ~Copyable {
         }
         do throws(RecordFailure) {
             try record.append(write.entries, isSynced: write.isSynced)
-            finish(write)
-            try compact()
+            dispatcher.written(write)
         } catch {
             guard case .noRoom(let reason) = error else { throw error }
-            guard try !makeRoom() else { return }
-            dispatcher.notWritten(reason, now: now)
+            guard try record.makeRoom(for: &dispatcher) else {
+                return dispatcher.notWritten(reason, now: now)
+            }
         }
-    }
-
-    private mutating func finish(_ write: EventDispatcher.RecordWrite) {
-        dispatcher.written(write)
-        guard write.isComplete else { return }
-        answeredRequest?.remove()
-        answeredRequest = nil
-    }
-
-    private mutating func compact() throws(RecordFailure) {
-        let slack = RelayLimits.recordSlackByteCount
-        guard record.byteCount > 2 * dispatcher.liveByteCount + slack else { return }
-        try record.replace(with: dispatcher.snapshot)
-        finish(.complete)
-    }
-
-    /// Writes the record anew on a full disk, if at least half of it is obsolete.
-    ///
-    /// - Returns: false if there is no room for that either.
-    private mutating func makeRoom() throws(RecordFailure) -> Bool {
-        guard record.byteCount > 2 * dispatcher.liveByteCount else { return false }
-        do throws(RecordFailure) {
-            try record.replace(with: dispatcher.snapshot)
-            finish(.complete)
-            return true
-        } catch {
-            guard case .noRoom = error else { throw error }
+        // In the record, and synced.
+        if write.isComplete, !dispatcher.hasUnwritten {
+            answeredRequest?.remove()
+            answeredRequest = nil
         }
-        // The broker still has all events, so the file itself may be cut.
-        guard let entries = dispatcher.emptyRecord, record.byteCount > 2 * Self.byteCount(entries)
-        else { return false }
-        try record.restart(with: entries)
-        dispatcher.emptied()
-        return true
-    }
-
-    private static func byteCount(_ entries: [RecordEntry]) -> Int {
-        entries.reduce(RecordEntry.magic.count) { $0 + $1.encoded.count }
+        try record.compact(from: &dispatcher)
     }
 
     private mutating func leave() throws(RecordFailure) {
         dispatcher.requestRecord()
         try save(Self.now.instant)
+        // A record that was cut on a full disk has nothing yet.
+        if dispatcher.hasUnwritten { try save(Self.now.instant) }
         if let position = dispatcher.takeAcknowledgement() { session.acknowledge(position) }
         session.close()
         dispatcher.logTotals()

@@ -1,9 +1,11 @@
 // The relay's decisions as transcripts: events and results go in, attempts and the record come out.
 
 import MartletClient
+import Primitives
 import Testing
 
 @testable import Push
+@testable import Relay
 
 @Suite struct DispatcherTests {
     @Test func `a wake-up is sent at once, and acknowledged when it is on disk`() {
@@ -168,6 +170,59 @@ import Testing
         relay.time += 20
         relay.save()
         #expect(relay.record.deadLetters.isEmpty && relay.record.wakes.count == 1)
+    }
+
+    @Test(arguments: [-1_800_000_000_000, 8 * 86_400_000] as [Int64])
+    func `a clock that is wrong for a while ends no validity`(error: Int64) {
+        var relay = ModelRelay(Fixture.settings())
+        for isBefore in [true, false] {
+            // The clock is wrong when the event comes, or later.
+            if isBefore { relay.clockError = error }
+            relay.accept(Fixture.request(time: Fixture.moment(relay.time).unixMilliseconds))
+            relay.begin()
+            relay.finish(.down)
+            relay.clockError = isBefore ? 0 : error
+            relay.time += 60_000
+            relay.begin()
+            #expect(relay.ids == [1] && relay.dispatcher.deadLetters.isEmpty)
+            relay.clockError = 0
+            relay.finish(.delivered)
+        }
+    }
+
+    @Test func `the validity ends by the broker's clock, at most a week after its time`() {
+        // The end that a request names is a year away.
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request(more: #","expires":1831536000000"#))
+        relay.begin()
+        relay.finish(.down)
+        relay.time += PushLimits.validityMilliseconds - 120_000
+        relay.begin()
+        #expect(relay.ids == [1])
+        relay.finish(.down)
+        relay.time += 120_000
+        relay.begin()
+        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.expired])
+        // Sent again, it is valid as long, also if the relay's clock is wrong.
+        relay.clockError = -1_800_000_000_000
+        relay.dispatcher.resend([relay.dispatcher.deadLetters[0].wake.sequence], now: relay.now)
+        relay.clockError = 0
+        relay.time += PushLimits.validityMilliseconds - 60_000
+        relay.begin()
+        #expect(relay.ids == [1] && relay.dispatcher.deadLetters.isEmpty)
+    }
+
+    @Test func `before a login the broker has reached the newest time of the record`() {
+        let start = Fixture.moment(1_000)
+        var time = BrokerTime(start.instant, atLeast: 5_000)
+        let later = Moment(
+            instant: start.instant.advanced(byMilliseconds: 100),
+            unixMilliseconds: 1_800_000_000_000)
+        #expect(time.agreed(later) == 5_100)
+        time.loggedIn(serverTime: 1_900_000_000_000, now: start.instant)
+        #expect(time.agreed(later) == 1_800_000_000_000)
+        #expect(time.unixMilliseconds(later.instant) == 1_900_000_000_100)
+        #expect(BrokerTime.sum(.max - 1, 7) == .max)
     }
 
     @Test func `refusals end, at once where they are final`() {
@@ -373,7 +428,9 @@ import Testing
 
     @Test func `no more attempts begin than the rate allows`() {
         var relay = ModelRelay(Fixture.settings { $0.ratePerSecond = 3 })
-        relay.accept(Fixture.request(ids: Array(1...8)))
+        for id in 1...8 as ClosedRange<UInt64> {
+            relay.accept(Fixture.request("u\(id)", ids: [id]))
+        }
         relay.begin()
         #expect(relay.attempts.count == 3)
         #expect(relay.dispatcher.nextDeadline(now: relay.now.instant).milliseconds <= 1_334)
@@ -436,13 +493,72 @@ import Testing
         for _ in 0..<20 {
             relay.accept(Fixture.request())
             relay.begin()
-            if case .hook? = relay.attempts.first?.phase { finish(&relay, .silent("timeout")) }
+            if case .hook? = relay.attempts.first?.phase {
+                finish(&relay, .silent("timeout", isWell: false))
+            }
             #expect(relay.attempts.count == (isTemplateOnSilence ? 1 : 0))
             if isTemplateOnSilence { relay.finish(.delivered) }
             #expect(relay.dispatcher.waitingCount == 0)
         }
         #expect(relay.dispatcher.totals.hookAsked == 5)
         #expect(relay.dispatcher.totals.hookSilent == 20)
+        // Nobody was asked about fifteen of them.
+        #expect(relay.dispatcher.deadLetters.count == (isTemplateOnSilence ? 0 : 15))
+        #expect(
+            relay.dispatcher.deadLetters.allSatisfy {
+                $0.cause == .hook && $0.reason == "not-asked"
+            })
+    }
+
+    @Test func `a hook that takes no question of one sender is asked those of others`() {
+        var relay = relay(isTemplateOnSilence: false)
+        for _ in 0..<20 {
+            relay.accept(Fixture.request("eve"))
+            relay.begin()
+            finish(&relay, .silent("status 400", isWell: true))
+        }
+        relay.accept(Fixture.request())
+        relay.begin()
+        finish(&relay, .template)
+        #expect(relay.ids == [1] && relay.dispatcher.totals.suppressed == 20)
+        #expect(relay.dispatcher.deadLetters.isEmpty && relay.dispatcher.totals.hookAsked == 21)
+    }
+
+    @Test func `a silent hook is asked again after ten seconds at most`() {
+        var relay = ModelRelay(
+            Fixture.settings {
+                $0.hook = HookSettings(isTemplateOnSilence: true)
+                $0.relay.retrySecondsMaximum = 300
+            })
+        for number in 1...30 {
+            relay.accept(Fixture.request("u\(number)"))
+            relay.begin()
+            guard case .hook? = relay.attempts.first?.phase else {
+                Issue.record("question \(number) after \(relay.time) ms")
+                return
+            }
+            finish(&relay, .silent("timeout", isWell: false))
+            relay.finish(.delivered)
+            if number >= RelayLimits.circuitFailuresMaximum {
+                relay.time += PushLimits.hookPauseMilliseconds
+            }
+        }
+    }
+
+    @Test(arguments: [
+        (301, "", true), (400, "", true), (404, "", true), (200, "no JSON", true),
+        (201, "{}", true), (408, "", false), (425, "", false), (429, "", false), (500, "", false),
+        (503, "", false),
+    ])
+    func `an answer tells whether the hook is well`(status: Int, text: String, isWell: Bool) {
+        let answer = RequestSender.answer(
+            FarAnswer(
+                result: .answered(status: status, retryAfterSeconds: 0),
+                content: Array(text.utf8)))
+        guard case .silent(_, isWell) = answer else {
+            Issue.record("\(answer)")
+            return
+        }
     }
 
     @Test func `the hook is asked for a wake-up that came while it said no to the older one`() {

@@ -95,7 +95,8 @@ import Testing
         let attempt = relay.attempts[index]
         if case .hook = attempt.phase {
             relay.attempts.remove(at: index)
-            let answer: HookAnswer = random.next(in: 0..<2) == 0 ? .template : .silent("timeout")
+            let answer: HookAnswer =
+                random.next(in: 0..<2) == 0 ? .template : .silent("timeout", isWell: false)
             let next = relay.dispatcher.finish(hook: attempt, with: answer, now: relay.now)
             if let next { relay.attempts.append(next) }
             return

@@ -210,6 +210,30 @@ import Testing
         #expect(relay.dispatcher.deadLetters.letters.map(\.cause) == [.expired, .expired])
     }
 
+    @Test(arguments: [-1_800_000_000_000, 8 * 86_400_000] as [Int64])
+    func `a clock that is wrong for a while ends no validity`(error: Int64) {
+        var relay = ModelRelay(Fixture.settings([Fixture.hook()]))
+        for isBefore in [true, false] {
+            // The clock is wrong when the event comes, or later.
+            if isBefore { relay.clockError = error }
+            relay.accept(Fixture.message("\(isBefore)", number: isBefore ? 1 : 2))
+            relay.begin()
+            relay.finish(503)
+            relay.clockError = isBefore ? 0 : error
+            relay.time += 60_000
+            relay.begin()
+            #expect(relay.texts == ["\(isBefore)"] && relay.dispatcher.deadLetters.letters.isEmpty)
+            relay.clockError = 0
+            relay.finish(200)
+        }
+        relay.accept(Fixture.message("last", number: 3))
+        relay.begin()
+        relay.finish(503)
+        relay.time += 604_800_000
+        relay.begin()
+        #expect(relay.dispatcher.deadLetters.letters.map(\.cause) == [.expired])
+    }
+
     @Test func `a full queue makes dead letters of new events`() {
         var relay = ModelRelay(Fixture.settings([Fixture.hook { $0.queueMaximum = 2 }]))
         for number in 1...3 { relay.accept(Fixture.message("\(number)", number: UInt64(number))) }

@@ -42,7 +42,8 @@ enum Fixture {
     ) -> ConnectionTerms {
         ConnectionTerms(
             user: "relay", isSessionPresent: isSessionPresent, isNewInbox: isNewInbox,
-            sessionEpoch: 1, serverTime: 0, keepAliveSeconds: 60, sessionExpirySeconds: 60,
+            sessionEpoch: 1, serverTime: Fixture.moment(1_000).unixMilliseconds,
+            keepAliveSeconds: 60, sessionExpirySeconds: 60,
             inboxWindow: inboxWindow, sendWindow: 64, messageMaximum: 65_536,
             payloadMaximum: payloadMaximum, unreadCount: nil,
             server: ServerAddress(host: "b", port: 1))
@@ -67,13 +68,21 @@ struct ModelRelay {
     /// Requests under way.
     var attempts: [EventDispatcher.Attempt] = []
 
-    var now: Moment { Fixture.moment(time) }
+    /// What the relay's own clock is ahead, in milliseconds.
+    var clockError: Int64 = 0
+
+    var now: Moment {
+        let moment = Fixture.moment(time)
+        return Moment(
+            instant: moment.instant,
+            unixMilliseconds: UInt64(Int64(moment.unixMilliseconds) + clockError))
+    }
 
     init(_ settings: WebhookSettings, content: RecordContent = RecordContent(), seed: UInt64 = 1) {
         self.content = content
         dispatcher = EventDispatcher(
-            settings, stored: content, seed: seed, time: Fixture.moment(1_000).unixMilliseconds)
-        dispatcher.connected(Fixture.terms())
+            settings, stored: content, seed: seed, now: Fixture.moment(1_000))
+        dispatcher.connected(Fixture.terms(), now: Fixture.moment(1_000).instant)
         _ = dispatcher.takeLines()
     }
 

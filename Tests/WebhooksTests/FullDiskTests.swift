@@ -36,7 +36,7 @@ import Testing
         for number in 1...3 { relay.accept(Fixture.message("\(number)", number: UInt64(number))) }
         var content = RecordContent()
         for entry in relay.dispatcher.snapshot { content.apply(entry) }
-        relay.dispatcher.written(.complete)
+        relay.dispatcher.rewritten()
         relay.save()
         #expect(relay.acknowledged?.number == 3)
         #expect(content.position?.number == 3)

@@ -9,13 +9,13 @@ import Testing
 
 @Suite struct LoginTests {
     private func connectedLines(_ relay: inout ModelRelay, _ terms: ConnectionTerms) -> [String] {
-        relay.dispatcher.connected(terms)
+        relay.dispatcher.connected(terms, now: relay.now.instant)
         return relay.dispatcher.takeLines()
     }
 
     @Test func `half of the window that the broker grants is written, not of what was asked for`() {
         var relay = ModelRelay(Fixture.settings([Fixture.hook()]))
-        relay.dispatcher.connected(Fixture.terms(inboxWindow: 8))
+        relay.dispatcher.connected(Fixture.terms(inboxWindow: 8), now: relay.now.instant)
         for number in 1...3 { relay.accept(Fixture.message("", number: UInt64(number))) }
         relay.save()
         #expect(relay.acknowledged == nil)

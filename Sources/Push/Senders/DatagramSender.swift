@@ -27,6 +27,11 @@ struct DatagramSender: ~Copyable {
         close(version6)
     }
 
+    /// Host and port of a target; nil if its address is none.
+    static func server(of target: PushTarget) -> ServerAddress? {
+        try? ServerAddress("tcp://\(target.address)")
+    }
+
     /// Sends one datagram.
     ///
     /// - Parameters:
@@ -34,7 +39,7 @@ struct DatagramSender: ~Copyable {
     ///   - tag: the result has it, if it is not known at once.
     /// - Returns: the result; nil while the name is resolved.
     func send(_ wake: Wake, nonce: UInt64, tag: UInt64) -> SendOutcome? {
-        guard let server = try? ServerAddress("tcp://\(wake.target.address)") else {
+        guard let server = Self.server(of: wake.target) else {
             return .refused("no-address", isFinal: true)
         }
         let bytes = settings.key.datagram(

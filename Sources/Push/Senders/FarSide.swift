@@ -13,7 +13,9 @@ package enum HookAnswer: Sendable {
     /// Send nothing.
     case drop
     /// No answer in time, or one that means nothing.
-    case silent(String)
+    ///
+    /// - Parameter isWell: whether the hook answers, so that only this wake-up has no answer.
+    case silent(String, isWell: Bool)
 }
 
 /// An answer of a far side over HTTP.

@@ -108,7 +108,7 @@ package enum RequestSender {
             switch status {
             case 200..<300: return .delivered
             case 410: return .gone("status 410")
-            case 408, 425, 429, 500..., ..<200:
+            case _ where answer.result.isFault:
                 return .failed(
                     "status \(status)", retryAfterSeconds: retryAfter, isDestination: true)
             default: return .refused("status \(status)", isFinal: false)
@@ -118,20 +118,23 @@ package enum RequestSender {
 
     /// What the hook's answer means: `{"send":false}`, `{"content":{…}}`, or `{}` for the template.
     package static func answer(_ answer: FarAnswer) -> HookAnswer {
+        func silence(_ reason: String) -> HookAnswer {
+            .silent(reason, isWell: !answer.result.isFault)
+        }
         switch answer.result {
-        case .failed(let reason): return .silent(reason)
+        case .failed(let reason): return silence(reason)
         case .answered(let status, _):
             if status == 204 { return .template }
-            guard status == 200 else { return .silent("status \(status)") }
+            guard status == 200 else { return silence("status \(status)") }
             guard let node = answer.node, case .object = node.value else {
-                return .silent("no-json")
+                return silence("no-json")
             }
             if let send = node["send"] {
-                guard case .boolean(let isWanted) = send.value else { return .silent("no-json") }
+                guard case .boolean(let isWanted) = send.value else { return silence("no-json") }
                 if !isWanted { return .drop }
             }
             guard let content = node["content"] else { return .template }
-            guard case .object = content.value else { return .silent("no-content") }
+            guard case .object = content.value else { return silence("no-content") }
             return .content(content)
         }
     }

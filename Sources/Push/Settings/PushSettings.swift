@@ -129,13 +129,14 @@ public struct PushSettings: Sendable {
         speaks(kind) ? templates[kind] : nil
     }
 
-    /// What shares a circuit with others: the host of a URL, or the service.
+    /// What shares a circuit with others: a host that a user chose, whatever its port, or the
+    /// service. No host has the name of a service.
     func destination(of target: PushTarget) -> String {
         switch target.kind {
-        case .webhook: WebDestination(target.address)?.authority ?? "webhook"
+        case .webhook: "webhook \(WebDestination(target.address)?.host ?? "")"
         case .apns: target.isSandbox ? "apns-sandbox" : "apns"
         case .fcm, .sms, .mqtt: target.kind.rawValue
-        case .udp: "udp \(target.address)"
+        case .udp: "udp \(HostName.normal(DatagramSender.server(of: target)?.host ?? ""))"
         }
     }
 }

@@ -1,6 +1,6 @@
 // The destinations of wake-ups: for each one a queue, its circuit, and how many requests it has.
-// Those whose last request failed share a quarter of all requests, and those that were never tried
-// a half, so that unreachable destinations do not delay reachable ones.
+// Those whose last request failed, or that answer slowly, share a quarter of all requests, and
+// those that were never tried a half, so that they do not delay the others.
 
 import Primitives
 import Relay
@@ -12,11 +12,12 @@ struct QueuePlace {
 }
 
 struct Destinations {
-    /// What the last request to a destination says.
+    /// What the requests to a destination say.
     private enum Health: Int, CaseIterable {
         case answering
         case untried
-        case failing
+        /// The last one failed, or the time to an answer is too long on average.
+        case slow
     }
 
     private struct Destination {
@@ -26,6 +27,13 @@ struct Destinations {
         /// It is in one of the lists of destinations.
         var isListed = false
         var health = Health.untried
+        /// The moving average of the time to an answer, in milliseconds; nil before the first one.
+        var answerMilliseconds: UInt64?
+
+        mutating func noteAnswer(after milliseconds: UInt64) {
+            answerMilliseconds =
+                answerMilliseconds.map { $0 - $0 / 4 + milliseconds / 4 } ?? milliseconds
+        }
     }
 
     private var destinations: [String: Destination] = [:]
@@ -118,9 +126,11 @@ struct Destinations {
     /// - Parameters:
     ///   - isFault: whether the destination as a whole failed.
     ///   - advised: the wait that it asked for, in milliseconds; 0 for none.
+    ///   - begun: when the request began.
     ///   - wait: the wait after so many openings of the circuit, in milliseconds.
     mutating func finish(
-        _ name: String, isFault: Bool, advised: UInt64, now: Instant, wait: (Int) -> UInt64
+        _ name: String, isFault: Bool, advised: UInt64, begun: Instant, now: Instant,
+        wait: (Int) -> UInt64
     ) -> Change? {
         end(name)
         let change: Change?
@@ -133,7 +143,10 @@ struct Destinations {
         } else {
             change = destinations[name]!.circuit.succeeded() ? .closed : nil
         }
-        setHealth(name, isFault ? .failing : .answering)
+        if !isFault { destinations[name]!.noteAnswer(after: now.milliseconds(since: begun)) }
+        let average = destinations[name]!.answerMilliseconds ?? 0
+        let isSlow = isFault || average > PushLimits.answerMillisecondsMaximum
+        setHealth(name, isSlow ? .slow : .answering)
         continueLists(name)
         return change
     }

@@ -12,6 +12,15 @@ package enum WakeKind: String, CaseIterable, Sendable {
     case mqtt
     case udp
 
+    /// Whether a target's address is a host that its user chose. The other kinds have a service,
+    /// which the operator chose.
+    var hasHostOfUser: Bool {
+        switch self {
+        case .webhook, .udp: true
+        case .apns, .fcm, .sms, .mqtt: false
+        }
+    }
+
     /// In the record.
     var number: UInt8 { UInt8(Self.allCases.firstIndex(of: self)!) }
 
@@ -97,7 +106,7 @@ package enum WakeEnd: UInt8, CaseIterable, Sendable {
     case queueFull = 2
     /// The configuration does not speak to this kind.
     case notConfigured = 3
-    /// The hook said no, or was silent and silence means no.
+    /// The hook did not answer for others and was not asked, and its silence means no.
     case hook = 4
 
     package var name: String {

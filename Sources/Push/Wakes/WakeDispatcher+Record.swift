@@ -86,12 +86,14 @@ extension WakeDispatcher {
         for letter in found {
             var wake = letter.wake
             totals.resent += 1
+            isResendUnwritten = true
             changes.append(.found(sequence: wake.sequence))
             log("dead_letter_resent", "number=\(wake.sequence)")
             note(wake, .resent, detail: "", now: now)
             wake.sequence = nextSequence
             nextSequence += 1
-            wake.expiry = now.unixMilliseconds + PushLimits.validityMilliseconds
+            wake.expiry = brokerTime.end(
+                afterMilliseconds: PushLimits.validityMilliseconds, now: now)
             if settings.template(for: wake.target.kind) == nil {
                 bury(wake, .notConfigured, reason: "", now: now)
             } else {
@@ -128,6 +130,8 @@ extension WakeDispatcher {
         isDiskFull = false
         changes = []
         written = received
+        firstUnwritten = nextSequence
+        isResendUnwritten = false
         syncDeadline = nil
         totals.recordWrites += 1
     }
@@ -137,24 +141,6 @@ extension WakeDispatcher {
         if !isDiskFull { log("record_full", "reason=\(quoted(reason.utf8))") }
         isDiskFull = true
         recordPause = now.advanced(byMilliseconds: RelayLimits.fullDiskMilliseconds)
-    }
-
-    /// The shortest record of the present state.
-    package var snapshot: [PushEntry] {
-        var entries: [PushEntry] = []
-        if let received { entries.append(.position(received)) }
-        for entry in log.all { entries.append(.log(entry)) }
-        for target in targets.values {
-            if let wake = target.next ?? target.pending { entries.append(.wake(wake)) }
-        }
-        for (user, numbers) in badges {
-            for (id, number) in numbers {
-                entries.append(.badge(WakeKey(user: user.text, id: id), number))
-            }
-        }
-        for letter in deadLetters { entries.append(.lost(letter)) }
-        for key in gone { entries.append(.gone(key)) }
-        return entries
     }
 
     /// What the broker may forget; nil for nothing new.

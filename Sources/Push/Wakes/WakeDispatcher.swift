@@ -28,6 +28,8 @@ package struct WakeDispatcher {
         package let wake: Wake
         package let phase: Phase
         let destination: String
+        /// When the request of this phase begins.
+        let begun: Instant
     }
 
     struct Target {
@@ -63,6 +65,7 @@ package struct WakeDispatcher {
     var destinations: Destinations
     private var waiting = PriorityQueue<Instant, QueuePlace>()
     private var rate: RateLimit
+    private var requests = UserRequests()
     private var hookCircuit = Circuit()
     var jitter: Jitter
     private var nextTicket: UInt64 = 1
@@ -82,9 +85,14 @@ package struct WakeDispatcher {
     var syncDeadline: Instant?
     var recordPause = Instant(milliseconds: 0)
     var isDiskFull = false
+    /// The first number of which no wake-up is in the record.
+    var firstUnwritten: UInt64
+    /// A dead letter is a wake-up again, and the record does not say so yet.
+    var isResendUnwritten = false
     var isDraining = false
     private var nextSweep = Instant(milliseconds: 0)
     private var user = ""
+    var brokerTime: BrokerTime
     var totals = PushTotals()
     var lines: [String] = []
 
@@ -96,11 +104,14 @@ package struct WakeDispatcher {
         destinations = Destinations(concurrencyMaximum: settings.concurrency)
         rate = RateLimit(perSecond: settings.ratePerSecond)
         jitter = Jitter(seed: seed)
+        brokerTime = BrokerTime(
+            now.instant, atLeast: stored.wakes.reduce(0) { max($0, $1.time) })
         for (key, number) in stored.badges { badges[key.owner, default: [:]][key.id] = number }
         gone = stored.gone
         log = WakeLog(
             perTargetMaximum: settings.logPerTargetMaximum, countMaximum: settings.logMaximum)
         nextSequence = stored.highestSequence + 1
+        firstUnwritten = nextSequence
         received = stored.position
         written = stored.position
         told = stored.position
@@ -126,7 +137,11 @@ package struct WakeDispatcher {
 
     // MARK: - Events of the broker
 
-    mutating func connected(as user: String) { self.user = user }
+    /// - Parameter serverTime: the broker's clock, in Unix milliseconds.
+    mutating func connected(as user: String, serverTime: UInt64, now: Instant) {
+        self.user = user
+        brokerTime.loggedIn(serverTime: serverTime, now: now)
+    }
 
     /// Takes a message. Whatever is no event of the broker is acknowledged and changes nothing.
     package mutating func accept(_ message: IncomingMessage, now: Moment) {
@@ -146,7 +161,7 @@ package struct WakeDispatcher {
 
     private mutating func accept(_ request: WakeRequest, record: InboxRecord?, now: Moment) {
         totals.malformed += UInt64(request.unknownCount)
-        let latest = now.unixMilliseconds + PushLimits.validityMilliseconds
+        let latest = BrokerTime.sum(request.time, PushLimits.validityMilliseconds)
         for target in request.targets {
             totals.asked += 1
             let wake = Wake(
@@ -272,9 +287,13 @@ package struct WakeDispatcher {
             }
             let key = found.place.key
             let wake = targets[key]!.pending!
-            guard wake.expiry > now.unixMilliseconds else {
+            guard wake.expiry > brokerTime.agreed(now) else {
                 destinations.cancel(found.name)
                 expire(key, now: now)
+                continue
+            }
+            if wake.target.kind.hasHostOfUser, !requests.begin(found.place) {
+                destinations.cancel(found.name)
                 continue
             }
             targets[key]!.isInFlight = true
@@ -286,25 +305,33 @@ package struct WakeDispatcher {
         return nil
     }
 
-    /// The first phase of an attempt; nil if the silence of the hook means that nothing is sent.
+    /// The first phase of an attempt; nil if the hook cannot be asked, and its silence means that
+    /// nothing is sent.
     private mutating func begin(_ wake: Wake, to destination: String, now: Moment) -> Attempt? {
         if let hook = settings.hook, !targets[wake.key]!.isAsked {
             if hookCircuit.mayBegin(now: now.instant) {
                 hookCircuit.begin()
                 totals.hookAsked += 1
-                return Attempt(wake: wake, phase: .hook, destination: destination)
+                return Attempt(
+                    wake: wake, phase: .hook, destination: destination, begun: now.instant)
             }
             targets[wake.key]!.isAsked = true
             totals.hookSilent += 1
             guard hook.isTemplateOnSilence else {
-                end(wake, to: destination, .hook, reason: "silent", now: now)
+                // Nobody was asked about it: people may want it.
+                cancel(wake, to: destination)
+                targets[wake.key]!.isInFlight = false
+                bury(wake, .hook, reason: "not-asked", now: now)
+                settle(wake, now: now)
                 return nil
             }
         }
-        return sendAttempt(wake, to: destination)
+        return sendAttempt(wake, to: destination, now: now)
     }
 
-    private mutating func sendAttempt(_ wake: Wake, to destination: String) -> Attempt {
+    private mutating func sendAttempt(
+        _ wake: Wake, to destination: String, now: Moment
+    ) -> Attempt {
         totals.attempts += 1
         guard let template = settings.template(for: wake.target.kind) else {
             preconditionFailure("a wake-up \(wake.sequence) of a kind that is not set")
@@ -313,19 +340,32 @@ package struct WakeDispatcher {
         let content = WakeContents.make(
             wake, answer: target?.answer, isSenderHeard: target?.isSenderRefused != true,
             template: template, badge: badges[wake.key.owner]?[wake.target.id] ?? 0)
-        return Attempt(wake: wake, phase: .send(content), destination: destination)
+        return Attempt(
+            wake: wake, phase: .send(content), destination: destination, begun: now.instant)
     }
 
-    /// Ends a wake-up whose attempt is under way, without another one.
-    private mutating func end(
-        _ wake: Wake, to destination: String, _ cause: WakeEnd, reason: String, now: Moment
-    ) {
-        destinations.cancel(destination)
-        targets[wake.key]!.isInFlight = false
-        if cause == .hook {
-            totals.suppressed += 1
-            note(wake, .dropped, detail: "hook \(reason)", now: now)
+    /// An attempt has ended: the user's next one may begin.
+    private mutating func endRequest(of wake: Wake) {
+        guard wake.target.kind.hasHostOfUser else { return }
+        for place in requests.end(of: wake.key.owner) where isValid(place) {
+            destinations.add(place, to: destination(of: place.key))
         }
+    }
+
+    /// An attempt ends without a request to its destination.
+    private mutating func cancel(_ wake: Wake, to destination: String) {
+        destinations.cancel(destination)
+        endRequest(of: wake)
+    }
+
+    /// Ends a wake-up that the hook does not want.
+    private mutating func suppress(
+        _ wake: Wake, to destination: String, reason: String, now: Moment
+    ) {
+        cancel(wake, to: destination)
+        targets[wake.key]!.isInFlight = false
+        totals.suppressed += 1
+        note(wake, .dropped, detail: "hook \(reason)", now: now)
         settle(wake, now: now)
     }
 
@@ -336,21 +376,10 @@ package struct WakeDispatcher {
         hook attempt: Attempt, with answer: HookAnswer, now: Moment
     ) -> Attempt? {
         let wake = attempt.wake
-        let isSilent = if case .silent = answer { true } else { false }
-        if isSilent {
-            let random = jitter.next()
-            let schedule = settings.relay.schedule
-            let isOpened = hookCircuit.failed(advised: 0, now: now.instant) { openings in
-                schedule.milliseconds(afterFailures: openings, random: random)
-            }
-            if isOpened { log("hook_failing", "verdict=\(settings.hook?.verdict ?? "")") }
-            totals.hookSilent += 1
-        } else if hookCircuit.succeeded() {
-            log("hook_recovered", "")
-        }
+        noteHook(answer, now: now)
         guard targets[wake.key]?.pending?.sequence == wake.sequence else {
             // Somebody came meanwhile.
-            destinations.cancel(attempt.destination)
+            cancel(wake, to: attempt.destination)
             resume(wake.key, now: now)
             return nil
         }
@@ -358,16 +387,37 @@ package struct WakeDispatcher {
         switch answer {
         case .content(let node): targets[wake.key]!.answer = node
         case .template: break
-        case .silent(let reason):
+        case .silent(let reason, _):
             guard settings.hook?.isTemplateOnSilence == true else {
-                end(wake, to: attempt.destination, .hook, reason: reason, now: now)
+                suppress(wake, to: attempt.destination, reason: reason, now: now)
                 return nil
             }
         case .drop:
-            end(wake, to: attempt.destination, .hook, reason: "no", now: now)
+            suppress(wake, to: attempt.destination, reason: "no", now: now)
             return nil
         }
-        return sendAttempt(wake, to: attempt.destination)
+        return sendAttempt(wake, to: attempt.destination, now: now)
+    }
+
+    /// What an answer means for the hook as a whole.
+    private mutating func noteHook(_ answer: HookAnswer, now: Moment) {
+        var isWell = true
+        if case .silent(_, let isAnswer) = answer {
+            totals.hookSilent += 1
+            isWell = isAnswer
+        }
+        guard !isWell else {
+            if hookCircuit.succeeded() { log("hook_recovered", "") }
+            return
+        }
+        let random = jitter.next()
+        let schedule = settings.relay.schedule
+        let isOpened = hookCircuit.failed(advised: 0, now: now.instant) { openings in
+            min(
+                schedule.milliseconds(afterFailures: openings, random: random),
+                PushLimits.hookPauseMilliseconds)
+        }
+        if isOpened { log("hook_failing", "verdict=\(settings.hook?.verdict ?? "")") }
     }
 
     /// An attempt has its result.
@@ -382,9 +432,10 @@ package struct WakeDispatcher {
         let wake = attempt.wake
         let key = wake.key
         if isLocal {
-            destinations.cancel(attempt.destination)
+            cancel(wake, to: attempt.destination)
         } else {
-            judge(attempt.destination, by: outcome, now: now)
+            judge(attempt, by: outcome, now: now)
+            endRequest(of: wake)
         }
         note(wake, outcome, now: now)
         if case .gone = outcome { return becomeGone(wake, now: now) }
@@ -426,7 +477,8 @@ package struct WakeDispatcher {
     }
 
     /// What an outcome means for the destination as a whole.
-    private mutating func judge(_ name: String, by outcome: SendOutcome, now: Moment) {
+    private mutating func judge(_ attempt: Attempt, by outcome: SendOutcome, now: Moment) {
+        let name = attempt.destination
         var isFault = false
         var advised: UInt64 = 0
         if case .failed(_, let seconds, let isDestination) = outcome, isDestination {
@@ -436,7 +488,7 @@ package struct WakeDispatcher {
         let random = jitter.next()
         let schedule = settings.relay.schedule
         let change = destinations.finish(
-            name, isFault: isFault, advised: advised, now: now.instant
+            name, isFault: isFault, advised: advised, begun: attempt.begun, now: now.instant
         ) { openings in schedule.milliseconds(afterFailures: openings, random: random) }
         switch change {
         case .opened(let wait):
@@ -524,8 +576,9 @@ package struct WakeDispatcher {
     package mutating func timePassed(now: Moment) {
         guard now.instant >= nextSweep else { return }
         nextSweep = now.instant.advanced(byMilliseconds: RelayLimits.sweepMilliseconds)
+        let time = brokerTime.agreed(now)
         let old = targets.filter { _, target in
-            !target.isInFlight && target.pending.map { $0.expiry <= now.unixMilliseconds } ?? false
+            !target.isInFlight && target.pending.map { $0.expiry <= time } ?? false
         }
         for key in old.keys { expire(key, now: now) }
     }

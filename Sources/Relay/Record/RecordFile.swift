@@ -26,6 +26,8 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
     /// Its lock file stays when the record is replaced.
     private let lock: Int32
     package private(set) var byteCount: Int
+    /// The same when it was last written anew; 0 before.
+    var renewedByteCount = 0
     /// What the file had when it was opened.
     package let stored: Content
 
@@ -99,7 +101,7 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
     }
 
     private mutating func begin() throws(RecordFailure) {
-        try append(Content.Entry.magic, isSynced: true)
+        try append([UInt8](), isSynced: true)
         try Self.syncDirectory(of: path)
     }
 
@@ -123,6 +125,7 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
     }
 
     private mutating func append(_ bytes: [UInt8], isSynced: Bool) throws(RecordFailure) {
+        let bytes = byteCount == 0 ? Content.Entry.magic + bytes : bytes
         do throws(SystemError) {
             try DescriptorIO.write(bytes, to: descriptor)
         } catch {
@@ -160,6 +163,7 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
         close(descriptor)
         descriptor = new
         byteCount = bytes.count
+        renewedByteCount = byteCount
         try Self.syncDirectory(of: path)
     }
 
@@ -168,9 +172,8 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
     package mutating func restart(with entries: [Content.Entry]) throws(RecordFailure) {
         byteCount = 0
         try cut()
-        var bytes = Content.Entry.magic
-        for entry in entries { bytes += entry.encoded }
-        try append(bytes, isSynced: true)
+        try append(entries, isSynced: true)
+        renewedByteCount = byteCount
     }
 
     private static func failure(

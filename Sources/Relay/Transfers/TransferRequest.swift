@@ -48,13 +48,23 @@ package enum AttemptResult: Hashable, Sendable {
     case answered(status: Int, retryAfterSeconds: UInt64)
     /// No complete answer, and why.
     case failed(String)
+
+    /// Whether the destination is not well, rather than that it does not take this request: no
+    /// answer, or one of a server that is busy or broken.
+    package var isFault: Bool {
+        switch self {
+        case .failed: true
+        case .answered(let status, _):
+            [408, 425, 429].contains(status) || status >= 500 || status < 200
+        }
+    }
 }
 
 /// The parts of a URL that say where a request goes.
 package struct WebDestination: Hashable, Sendable {
     package let isEncrypted: Bool
-    /// Host and port.
-    package let authority: String
+    /// As ``HostName/normal(_:)`` writes it.
+    package let host: String
     package let hasUser: Bool
 
     /// Nil if the text is no URL of HTTP.
@@ -63,35 +73,37 @@ package struct WebDestination: Hashable, Sendable {
         let rest = url.dropFirst(scheme?.count ?? 0)
         let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
         guard let scheme, !authority.isEmpty, url.utf8.count <= RelayLimits.urlByteCountMaximum,
-            url.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), Self.isValid(authority)
+            url.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), let host = Self.host(of: authority)
         else { return nil }
         isEncrypted = scheme == "https://"
-        self.authority = authority.lowercased()
+        self.host = HostName.normal(host)
         hasUser = authority.contains("@")
     }
 
-    /// Whether what follows the user is a name or an address, and a port from 1 to 65535.
-    private static func isValid(_ authority: Substring) -> Bool {
+    /// The name or the address; nil if there is none, or if the port is none from 1 to 65535.
+    private static func host(of authority: Substring) -> Substring? {
         var rest = authority
         if let at = rest.lastIndex(of: "@") { rest = rest[rest.index(after: at)...] }
         let host: Substring
         if rest.first == "[" {
-            guard let end = rest.firstIndex(of: "]") else { return false }
+            guard let end = rest.firstIndex(of: "]") else { return nil }
             host = rest[rest.index(after: rest.startIndex)..<end]
             rest = rest[rest.index(after: end)...]
             guard host.contains(":"),
                 host.allSatisfy({ $0.isHexDigit || $0 == ":" || $0 == "." })
-            else { return false }
+            else { return nil }
         } else {
             host = rest.prefix { $0 != ":" }
             rest = rest[host.endIndex...]
             guard !host.isEmpty,
                 host.allSatisfy({ $0.isLetter || $0.isNumber || "-._".contains($0) })
-            else { return false }
+            else { return nil }
         }
-        guard !rest.isEmpty else { return true }
+        guard !rest.isEmpty else { return host }
         let digits = rest.dropFirst()
-        return rest.first == ":" && digits.allSatisfy(\.isNumber)
+        let isPort =
+            rest.first == ":" && digits.allSatisfy(\.isNumber)
             && (1...65_535).contains(Int(digits) ?? 0)
+        return isPort ? host : nil
     }
 }

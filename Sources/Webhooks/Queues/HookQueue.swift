@@ -172,17 +172,11 @@ struct HookQueue {
             isDisabled = true
             continueLater(key, at: nil)
             return (.retried, isFirst ? .disabled : nil)
-        case .answered(let status, let retryAfter) where Self.isFailure(status):
+        case .answered(_, let retryAfter) where result.isFault:
             return fail(key, advisedSeconds: retryAfter, now: now)
         case .answered: return refuse(key, now: now)
         case .failed: return fail(key, advisedSeconds: 0, now: now)
         }
-    }
-
-    /// Whether a status says that the destination is not well, rather than that it does not take
-    /// this event.
-    private static func isFailure(_ status: Int) -> Bool {
-        status == 408 || status == 425 || status == 429 || status >= 500 || status < 200
     }
 
     private mutating func fail(

@@ -80,7 +80,15 @@ struct ModelRelay {
     var attempts: [WakeDispatcher.Attempt] = []
     let settings: PushSettings
 
-    var now: Moment { Fixture.moment(time) }
+    /// What the relay's own clock is ahead, in milliseconds.
+    var clockError: Int64 = 0
+
+    var now: Moment {
+        let moment = Fixture.moment(time)
+        return Moment(
+            instant: moment.instant,
+            unixMilliseconds: UInt64(Int64(moment.unixMilliseconds) + clockError))
+    }
 
     init(_ settings: PushSettings, record: PushRecord = PushRecord(), time: UInt64 = 1_000) {
         self.settings = settings
@@ -88,6 +96,8 @@ struct ModelRelay {
         self.time = time
         dispatcher = WakeDispatcher(
             settings, stored: record, seed: 1, now: Fixture.moment(time))
+        dispatcher.connected(
+            as: "relay", serverTime: now.unixMilliseconds, now: now.instant)
     }
 
     mutating func accept(_ json: String) {

@@ -1,0 +1,58 @@
+// What the record of a relay for wake-ups has when it is written anew, also on a full disk, which
+// may take the log.
+
+import Relay
+
+extension WakeDispatcher: RecordSource {
+    package var snapshot: [PushEntry] { shortSnapshot! + log.all.map { .log($0) } }
+
+    package var shortSnapshot: [PushEntry]? {
+        (received.map { [.position($0)] } ?? []) + live + marks
+    }
+
+    /// The newest wake-up of each target, and the dead letters.
+    private var live: [PushEntry] {
+        targets.values.compactMap(\.newest).map { .wake($0) } + deadLetters.map { .lost($0) }
+    }
+
+    /// The badges, and the targets that are gone.
+    private var marks: [PushEntry] {
+        badges.flatMap { user, numbers in
+            numbers.map { id, number in .badge(WakeKey(user: user.text, id: id), number) }
+        } + gone.map { .gone($0) }
+    }
+
+    package var liveByteCount: Int {
+        targets.values.reduce(0) { $0 + ($1.newest?.byteCount ?? 0) }
+            + deadLetters.reduce(0) { $0 + $1.wake.byteCount }
+    }
+
+    /// Events that are not in the record are with the broker yet, and so is all that they asked
+    /// for; but not the dead letters that were sent again since.
+    package var emptyRecord: [PushEntry]? {
+        guard !isResendUnwritten,
+            targets.values.allSatisfy({ $0.newest?.sequence ?? .max >= firstUnwritten }),
+            deadLetters.allSatisfy({ $0.wake.sequence >= firstUnwritten })
+        else { return nil }
+        return (written.map { [.position($0)] } ?? []) + marks
+    }
+
+    package mutating func rewritten() { recordWritten() }
+
+    package mutating func emptied() {
+        changes = (written.map { [.position($0)] } ?? []) + marks + live
+        syncDeadline = recordPause
+    }
+}
+
+extension WakeDispatcher.Target {
+    /// What is in the record of it.
+    fileprivate var newest: Wake? { next ?? pending }
+}
+
+extension Wake {
+    /// Bytes of it in the record, about.
+    fileprivate var byteCount: Int {
+        push.count + text.utf8.count + target.address.utf8.count + user.utf8.count + 200
+    }
+}

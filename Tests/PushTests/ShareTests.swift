@@ -1,0 +1,106 @@
+// Whom slow and many requests delay: no user and no destination takes the requests of others.
+
+import Primitives
+import Testing
+
+@testable import Push
+@testable import Relay
+
+@Suite struct ShareTests {
+    private func request(_ user: String, _ url: String, id: UInt64 = 1) -> String {
+        Fixture.request(user, ids: [id], address: { _ in url })
+    }
+
+    @Test func `a destination that answers slowly has a quarter of the requests`() {
+        var relay = ModelRelay(Fixture.settings { $0.concurrency = 8 })
+        for milliseconds in [900, 5_000] as [UInt64] {
+            let host = "https://h\(milliseconds).example/"
+            relay.accept(request("u0", host))
+            relay.begin()
+            relay.time += milliseconds
+            relay.finish(.delivered)
+            for number in 1...8 { relay.accept(request("u\(number)", host)) }
+            relay.begin()
+            #expect(relay.attempts.count == (milliseconds < 1_000 ? 8 : 2))
+            if milliseconds < 1_000 {
+                while !relay.attempts.isEmpty { relay.finish(.delivered) }
+            }
+        }
+        // The requests of the others are free.
+        relay.accept(request("carol", "https://h900.example/"))
+        relay.begin()
+        #expect(relay.attempts.map(\.wake.user).contains("carol"))
+        // Answers that come in time again give it more than the quarter.
+        for _ in 0..<20 {
+            while !relay.attempts.isEmpty { relay.finish(.delivered) }
+            for number in 1...8 { relay.accept(request("u\(number)", "https://h5000.example/")) }
+            relay.begin()
+        }
+        #expect(relay.attempts.count == 8)
+    }
+
+    @Test func `a user has two requests at a time to hosts that users choose`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request("eve", ids: Array(1...8)))
+        relay.accept(Fixture.request("bob", ids: [1]))
+        relay.begin()
+        #expect(relay.attempts.map(\.wake.user) == ["eve", "eve", "bob"])
+        relay.finish(.delivered, at: 2)
+        for left in (0...7).reversed() {
+            relay.finish(.delivered)
+            relay.begin()
+            #expect(relay.attempts.count == min(left, 2), "\(left) are left")
+        }
+        #expect(relay.dispatcher.waitingCount == 0)
+        // The operator's services have no such bound: a telephone does not wait for them.
+        relay.accept(
+            Fixture.request(
+                "eve", ids: Array(11...14), kind: "sms-webhook", address: { "+49\($0)" }))
+        relay.begin()
+        #expect(relay.attempts.count { $0.wake.target.kind == .sms } == 4)
+    }
+
+    @Test func `a device that comes frees what waits for its user`() {
+        var relay = ModelRelay(Fixture.settings())
+        for round in 1...5 {
+            relay.accept(Fixture.request("eve", ids: Array(1...8)))
+            relay.begin()
+            #expect(relay.attempts.count == 2, "round \(round)")
+            relay.accept(Fixture.withdrawn("eve"))
+            while !relay.attempts.isEmpty { relay.finish(.down) }
+            relay.begin()
+            #expect(relay.attempts.isEmpty && relay.dispatcher.waitingCount == 0)
+            relay.time += 60_000
+        }
+    }
+
+    @Test(arguments: [
+        "https://h.example/", "http://h.example:81/", "https://H.EXAMPLE:0443/w",
+        "https://h.example.",
+    ])
+    func `a host is one destination, whatever its port and its spelling`(url: String) {
+        let target = PushTarget(id: 1, kind: .webhook, address: url)
+        #expect(Fixture.settings().destination(of: target) == "webhook h.example")
+    }
+
+    @Test(arguments: [
+        ("127.0.0.1", "127.0.0.1"), ("127.1", "127.0.0.1"), ("0x7f000001", "127.0.0.1"),
+        ("2130706433", "127.0.0.1"), ("::FFFF:127.0.0.1", "127.0.0.1"),
+        ("2001:DB8:0::1", "2001:db8::1"),
+        ("A.example..", "a.example"),
+    ])
+    func `an address has one form`(text: String, normal: String) {
+        #expect(HostName.normal(text) == normal)
+    }
+
+    @Test func `no host of a user is the destination of a service`() {
+        let settings = Fixture.settings()
+        let apple = settings.destination(of: PushTarget(id: 1, kind: .apns, address: "00"))
+        for (kind, address) in [(.webhook, "https://apns/"), (.udp, "apns:1")]
+            as [(WakeKind, String)]
+        {
+            #expect(
+                settings.destination(of: PushTarget(id: 1, kind: kind, address: address)) != apple)
+        }
+    }
+}
