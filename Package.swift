@@ -93,6 +93,7 @@ let package = Package(
                 .embedInCode("Page/dashboard.css"),
                 .embedInCode("Page/api.js"),
                 .embedInCode("Page/broker.js"),
+                .embedInCode("Page/cluster.js"),
                 .embedInCode("Page/content.js"),
                 .embedInCode("Page/conversations.js"),
                 .embedInCode("Page/credentials.js"),
@@ -301,7 +302,8 @@ let package = Package(
             // What the tests compile or interpret.
             exclude: [
                 "RealClients/exchange.c", "RealClients/properties.py",
-                "RealClients/websockets.py", "RealClients/dashboard.py", "RealClients/requests.py",
+                "RealClients/websockets.py", "RealClients/dashboard.py",
+                "RealClients/dashboard_browser.py", "RealClients/requests.py",
                 "RealClients/actuator.py", "RealClients/frames.py", "RealClients/http_exchange.py",
                 "RealClients/json_clients.py", "RealClients/event_streams.py",
                 "RealClients/webhook_receiver.py",
@@ -360,6 +362,6 @@ if Context.environment["MARTLET_CLUSTER"] == "1" {
                 "martletd", "martlet", "martlet-gateway", "MartletClient", "Administration",
                 "TestSurroundings",
             ],
-            exclude: ["cluster_clients.py"]),
+            exclude: ["cluster_clients.py", "cluster_dashboard.py"]),
     ]
 }

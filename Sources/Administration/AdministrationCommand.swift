@@ -75,6 +75,8 @@ public enum AdministrationCommand: Hashable, Sendable {
     case listOperators(ListOperators)
     case revokeOperator(RevokeOperator)
     case makeLoginLink(MakeLoginLink)
+    case showCluster(ShowCluster)
+    case stepDown(StepDown)
     case showSelf(ShowSelf)
 
     /// The kinds of requests, by their names on the wire.
@@ -148,6 +150,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case listOperators = "operator.list"
         case revokeOperator = "operator.revoke"
         case makeLoginLink = "operator.link"
+        case showCluster = "cluster.show"
+        case stepDown = "cluster.step-down"
         case showSelf = "self.show"
     }
 
@@ -222,6 +226,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listOperators: .listOperators
         case .revokeOperator: .revokeOperator
         case .makeLoginLink: .makeLoginLink
+        case .showCluster: .showCluster
+        case .stepDown: .stepDown
         case .showSelf: .showSelf
         }
     }
@@ -317,6 +323,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listOperators: self = .listOperators(try Self.body(line))
         case .revokeOperator: self = .revokeOperator(try Self.body(line))
         case .makeLoginLink: self = .makeLoginLink(try Self.body(line))
+        case .showCluster: self = .showCluster(ShowCluster())
+        case .stepDown: self = .stepDown(StepDown())
         case .showSelf: self = .showSelf(try Self.body(line))
         }
         try check()

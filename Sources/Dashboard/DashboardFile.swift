@@ -17,6 +17,7 @@ public struct DashboardFile: Sendable {
             content: PackageResources.dashboard_css),
         script("/api.js", PackageResources.api_js),
         script("/broker.js", PackageResources.broker_js),
+        script("/cluster.js", PackageResources.cluster_js),
         script("/content.js", PackageResources.content_js),
         script("/conversations.js", PackageResources.conversations_js),
         script("/credentials.js", PackageResources.credentials_js),

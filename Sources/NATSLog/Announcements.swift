@@ -78,6 +78,11 @@ extension JetStreamLog: NodeLog {
         guard let stream = try? describe(), stream.created == created else { return nil }
         return LogState(
             first: stream.first, last: stream.last, byteCount: stream.byteCount,
-            byteCountMaximum: stream.byteCountMaximum)
+            byteCountMaximum: stream.byteCountMaximum,
+            servers: stream.peers.map {
+                LogState.Server(
+                    name: $0.name, isLeader: $0.name == stream.leader, isCurrent: $0.isCurrent,
+                    lag: $0.lag)
+            })
     }
 }

@@ -112,6 +112,7 @@ struct APIMessageTests {
         AddOperator(operator: "ci", role: .operate, expirySeconds: 1),
         AddOperator(operator: "ci", role: .view, expirySeconds: nil), ListOperators(),
         RevokeOperator(operator: "ci"), MakeLoginLink(operator: "ci", role: .view),
+        ShowCluster(), StepDown(),
         SetWakeTarget(
             app: "plant", user: "a/b", kind: .smsWebhook, address: "+493012345", device: "pc",
             environment: .sandbox, language: "de"),

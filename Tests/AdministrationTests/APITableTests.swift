@@ -57,6 +57,28 @@ struct APITableTests {
         }
     }
 
+    /// A single broker has none, so that the test that makes every operation leaves it out.
+    @Test func `has the members of the answer about a cluster`() throws {
+        let node = ShowCluster.Node(
+            name: "a", part: "primary", address: "a:1", webAddress: "", sequence: 1, lagRecords: 0,
+            heardMilliseconds: 0)
+        var reply = ShowCluster.Reply(
+            nodes: [node], term: 1, leaseMilliseconds: 2_000, leaseLeftMilliseconds: 1_000,
+            durability: "strict")
+        reply.servers = [ShowCluster.Server(name: "s", isLeader: true, isCurrent: true, lag: 0)]
+        (reply.firstRecord, reply.lastRecord) = (1, 2)
+        (reply.logByteCount, reply.logByteCountMaximum) = (3, 4)
+        let object = try JSONSerialization.jsonObject(
+            with: Data(ShowCluster().object(replying: reply)))
+        let members = try #require(object as? [String: Any])
+        #expect(members.keys.sorted() == APIOperation.showCluster.answer.map(\.name).sorted())
+        for member in APIOperation.showCluster.answer {
+            guard case .objects(let parts) = member.form else { continue }
+            let first = try #require((members[member.name] as? [[String: Any]])?.first)
+            #expect(first.keys.sorted() == parts.map(\.name).sorted())
+        }
+    }
+
     @Test func `has each method of a path once, and finds it`() throws {
         var seen: Set<String> = []
         for operation in APIOperation.all {
@@ -98,7 +120,7 @@ struct APITableTests {
             Set(owners) == [
                 .createApp, .setAppRights, .addAppKey, .revokeAppKey, .backUpStore, .addOperator,
                 .listOperators, .revokeOperator, .makeLoginLink, .reloadConfiguration, .setLogLevel,
-                .importSession, .deleteApp,
+                .importSession, .deleteApp, .stepDown,
             ])
     }
 
@@ -379,6 +401,8 @@ extension AdministrationCommand {
         case .listOperators(let request): request.line
         case .revokeOperator(let request): request.line
         case .makeLoginLink(let request): request.line
+        case .showCluster(let request): request.line
+        case .stepDown(let request): request.line
         case .showSelf(let request): request.line
         }
     }

@@ -48,6 +48,8 @@ struct ClusterCommandTests {
             #expect(shown.lines[0].hasSuffix("  this node"))
             #expect(shown.lines.contains { $0.contains("without a lease here, durability strict") })
             #expect(shown.lines.contains { $0.contains("of 256 MiB") })
+            #expect(shown.lines.count { $0.hasSuffix("  leader") } == 1)
+            #expect(shown.lines.count { $0.hasSuffix("  current") } == 2)
             let json = try command("status", "--data", primary.data, "--json", of: cluster)
             #expect(json.lines.first?.contains(#""hasLease":true"#) == true, "\(json.lines)")
 

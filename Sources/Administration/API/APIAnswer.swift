@@ -257,8 +257,23 @@ extension APIOperation {
                 .object(optional: "queue", Self.queue),
             ]
         case .makeLoginLink: [.text("code"), .number("expiresUnixSeconds"), .texts("addresses")]
+        case .showCluster:
+            [
+                .objects(
+                    "nodes", .text("name"), .text("part"), .text("address"),
+                    .text("webAddress"), .number("sequence"), .number("lagRecords"),
+                    .number("heardMilliseconds")),
+                .number("term"), .boolean("hasLease"), .number("leaseMilliseconds"),
+                .number("leaseLeftMilliseconds"), .text("durability"),
+                .objects(
+                    "servers", .text("name"), .boolean("isLeader"), .boolean("isCurrent"),
+                    .number("lag")),
+                .texts("alarms"), .number(optional: "firstRecord"),
+                .number(optional: "lastRecord"), .number(optional: "logByteCount"),
+                .number(optional: "logByteCountMaximum"),
+            ]
         case .setAppRights, .changeGroup, .stopTrace, .revokeOperator, .dropQueueMessage,
-            .removeFromHistory, .markConversation, .reportApplied:
+            .removeFromHistory, .markConversation, .reportApplied, .stepDown:
             []
         case .listConversations:
             [

@@ -1,6 +1,6 @@
-// Requests about a cluster, on a Unix socket of their own in the data directory, because a standby
-// has no broker that the other requests are about. The lines are those of the administration
-// socket.
+// Requests about a cluster. They come on a Unix socket of their own in the data directory, because
+// a standby has no broker that the other requests are about; the lines are those of the
+// administration socket. A primary answers them over the HTTP API too.
 
 import BrokerTerms
 
@@ -24,20 +24,43 @@ public struct ShowCluster: AdministrationRequest {
         /// `primary`, `standby` or `resigned`.
         public var part: String
         public var address: String
+        /// Where the HTTP interfaces of the node are; empty if it has none.
+        public var webAddress: String
         /// The record through which its store has applied the log.
         public var sequence: UInt64
+        /// Records behind it that the answering node has accepted.
+        public var lagRecords: UInt64
         /// Milliseconds since it was heard; 0 for the node itself.
         public var heardMilliseconds: UInt64
 
         public init(
-            name: String, part: String, address: String, sequence: UInt64,
-            heardMilliseconds: UInt64
+            name: String, part: String, address: String, webAddress: String, sequence: UInt64,
+            lagRecords: UInt64, heardMilliseconds: UInt64
         ) {
             self.name = name
             self.part = part
             self.address = address
+            self.webAddress = webAddress
             self.sequence = sequence
+            self.lagRecords = lagRecords
             self.heardMilliseconds = heardMilliseconds
+        }
+    }
+
+    /// A server with a copy of the log.
+    public struct Server: Codable, Hashable, Sendable {
+        public var name: String
+        public var isLeader: Bool
+        /// Whether it is reachable and has what the leader has.
+        public var isCurrent: Bool
+        /// Operations that it lacks.
+        public var lag: UInt64
+
+        public init(name: String, isLeader: Bool, isCurrent: Bool, lag: UInt64) {
+            self.name = name
+            self.isLeader = isLeader
+            self.isCurrent = isCurrent
+            self.lag = lag
         }
     }
 
@@ -47,18 +70,30 @@ public struct ShowCluster: AdministrationRequest {
         public var term: UInt64
         /// Whether the node may serve clients now.
         public var hasLease: Bool
+        /// The length of a lease, and what is left of it; 0 without one.
+        public var leaseMilliseconds: UInt64
+        public var leaseLeftMilliseconds: UInt64
         /// `strict` or `relaxed`.
         public var durability: String
+        /// Those of the log, at the last look; empty if none has told it.
+        public var servers: [Server] = []
+        /// What an operator should look at, as sentences.
+        public var alarms: [String] = []
         /// The extent of the log, at the last look; nil if no server has told it.
         public var firstRecord: UInt64?
         public var lastRecord: UInt64?
         public var logByteCount: UInt64?
         public var logByteCountMaximum: UInt64?
 
-        public init(nodes: [Node], term: UInt64, hasLease: Bool, durability: String) {
+        public init(
+            nodes: [Node], term: UInt64, leaseMilliseconds: UInt64, leaseLeftMilliseconds: UInt64,
+            durability: String
+        ) {
             self.nodes = nodes
             self.term = term
-            self.hasLease = hasLease
+            hasLease = leaseLeftMilliseconds > 0
+            self.leaseMilliseconds = leaseMilliseconds
+            self.leaseLeftMilliseconds = leaseLeftMilliseconds
             self.durability = durability
         }
     }

@@ -196,6 +196,8 @@ struct AdministrationService {
         case .listOperators(let request): return answer(request, with: listOperators())
         case .revokeOperator(let request): return answer(request, with: try revoke(request))
         case .makeLoginLink(let request): return answer(request, with: try makeLink(request))
+        case .showCluster(let request): return answer(request, with: try showCluster())
+        case .stepDown(let request): return answer(request, with: try clusterView().stepDown())
         case .showSelf(let request): return answer(request, with: try showSelf(nil))
         }
     }

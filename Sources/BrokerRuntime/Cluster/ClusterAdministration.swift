@@ -93,58 +93,12 @@ extension ClusterNode {
     fileprivate func answer(_ line: [UInt8]) -> [UInt8] {
         do throws(AdministrationRefusal) {
             switch try ClusterCommand(line: line) {
-            case .show(let request): return request.line(replying: show())
-            case .stepDown(let request): return request.line(replying: try stepDown())
+            case .show(let request):
+                return request.line(replying: gate.show(from: view.withLock { $0 }))
+            case .stepDown(let request): return request.line(replying: try view.stepDown())
             }
         } catch {
             return error.line
         }
-    }
-
-    private func show() -> ShowCluster.Reply {
-        let now = ClusterGate.nowMilliseconds
-        let view = view.withLock { $0 }
-        var nodes = [
-            ShowCluster.Node(
-                name: name, part: "\(view.part)", address: settings.cluster.address ?? "",
-                sequence: view.applied.raw, heardMilliseconds: 0)
-        ]
-        for (name, peer) in view.peers.sorted(by: { $0.key < $1.key }) {
-            nodes.append(
-                ShowCluster.Node(
-                    name: name, part: "\(peer.report.part)",
-                    address: String(decoding: peer.report.address, as: UTF8.self),
-                    sequence: peer.report.sequence.raw,
-                    heardMilliseconds: now - min(peer.heardMilliseconds, now)))
-        }
-        var reply = ShowCluster.Reply(
-            nodes: nodes, term: view.term.raw, hasLease: gate.mayEmit,
-            durability: settings.cluster.durability.rawValue)
-        reply.firstRecord = view.log?.first.raw
-        reply.lastRecord = view.log?.last.raw
-        reply.logByteCount = view.log?.byteCount
-        reply.logByteCountMaximum = view.log?.byteCountMaximum
-        return reply
-    }
-
-    /// Stops this broker as SIGTERM does; the exit code makes the service manager start it again.
-    private func stepDown() throws(AdministrationRefusal) -> StepDown.Reply {
-        let now = ClusterGate.nowMilliseconds
-        let refusal: String? = view.withLock { view in
-            guard view.part == .primary else { return "this node is not the primary" }
-            let standbys = view.present(at: now).map(\.report).filter { $0.part == .standby }
-            guard let best = standbys.map(\.sequence.raw).max() else {
-                return "no standby was heard lately: nobody would take over"
-            }
-            let lag = view.received.raw - min(best, view.received.raw)
-            guard lag <= ClusterLimits.stepDownLagMaximum else {
-                return "each standby lacks \(lag) records or more: a takeover would wait for them"
-            }
-            view.isAskedToStepDown = true
-            return nil
-        }
-        if let refusal { throw AdministrationRefusal(.implementationSpecificError, refusal) }
-        kill(getpid(), SIGTERM)
-        return StepDown.Reply()
     }
 }

@@ -39,6 +39,12 @@ final class ClusterGate: Sendable {
     /// Whether anything may leave the broker now. Asked as late as possible.
     var mayEmit: Bool { Self.nowMilliseconds < leaseEnd.load(ordering: .acquiring) }
 
+    /// What is left of the lease; 0 without one.
+    var leaseLeftMilliseconds: UInt64 {
+        let (now, end) = (Self.nowMilliseconds, leaseEnd.load(ordering: .acquiring))
+        return end - min(now, end)
+    }
+
     /// Whether too much waits in some event loop.
     var hasFullLoop: Bool { fullLoops.load(ordering: .relaxed) > 0 }
 

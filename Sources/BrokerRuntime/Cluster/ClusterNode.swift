@@ -109,7 +109,14 @@ final class ClusterNode: @unchecked Sendable {
                 node: life, leaseMilliseconds: UInt64(settings.cluster.leaseMilliseconds)),
             position: position, at: time, commands: &commands)
         self.store = store
-        view.withLock { $0.applied = position.sequence }
+        view.withLock { view in
+            view.own = ClusterView.Own(
+                name: settings.cluster.node ?? "", address: settings.cluster.address ?? "",
+                webAddress: settings.cluster.webAddress ?? "",
+                leaseMilliseconds: UInt64(settings.cluster.leaseMilliseconds),
+                durability: settings.cluster.durability.rawValue)
+            view.applied = position.sequence
+        }
     }
 
     func start() throws(StartError) {

@@ -12,6 +12,16 @@ struct ClusterView: Sendable {
         var heardMilliseconds: UInt64
     }
 
+    /// What the configuration of this node says.
+    struct Own: Sendable {
+        var name = ""
+        var address = ""
+        var webAddress = ""
+        var leaseMilliseconds: UInt64 = 0
+        var durability = ""
+    }
+
+    var own = Own()
     var part = NodeReport.Part.standby
     var term = Term.none
     /// The last record that the node has accepted, and that through which its store has applied the

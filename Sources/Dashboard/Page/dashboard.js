@@ -2,6 +2,7 @@
 
 import { hasRole, request, session, setRole, store } from "/api.js";
 import * as broker from "/broker.js";
+import * as cluster from "/cluster.js";
 import * as conversations from "/conversations.js";
 import * as credentials from "/credentials.js";
 import * as devices from "/devices.js";
@@ -13,9 +14,9 @@ import { forgetSamples, pages as overview } from "/overview.js";
 /** All pages, in the order of the navigation. */
 const order = ["overview", "devices", "device", "users", "retained", "groups", "group",
   "conversations", "history", "tokens", "passwords", "send", "apps", "keys", "listeners", "refusals", "log",
-  "broker", "operators"];
+  "broker", "cluster", "operators"];
 const found = { ...overview, ...devices.pages, ...messages.pages, ...conversations.pages,
-  ...credentials.pages, ...broker.pages };
+  ...credentials.pages, ...broker.pages, ...cluster.pages };
 const pages = Object.fromEntries(order.map((name) => [name, found[name]]));
 
 session.end = showLogin;

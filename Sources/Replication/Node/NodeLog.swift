@@ -24,13 +24,34 @@ public struct LogState: Hashable, Sendable {
     public var byteCount: UInt64
     /// 0 without a limit.
     public var byteCountMaximum: UInt64
+    /// The servers with a copy, where the log is on servers.
+    public var servers: [Server]
+
+    /// A server with a copy of the log.
+    public struct Server: Hashable, Sendable {
+        public var name: String
+        public var isLeader: Bool
+        /// Whether it is reachable and has what the leader has.
+        public var isCurrent: Bool
+        /// Operations that it lacks.
+        public var lag: UInt64
+
+        public init(name: String, isLeader: Bool, isCurrent: Bool, lag: UInt64) {
+            self.name = name
+            self.isLeader = isLeader
+            self.isCurrent = isCurrent
+            self.lag = lag
+        }
+    }
 
     public init(
-        first: LogSequence, last: LogSequence, byteCount: UInt64, byteCountMaximum: UInt64
+        first: LogSequence, last: LogSequence, byteCount: UInt64, byteCountMaximum: UInt64,
+        servers: [Server] = []
     ) {
         self.first = first
         self.last = last
         self.byteCount = byteCount
         self.byteCountMaximum = byteCountMaximum
+        self.servers = servers
     }
 }

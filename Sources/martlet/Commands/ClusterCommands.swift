@@ -39,8 +39,10 @@ enum ClusterStatusCommand {
         for (index, node) in reply.nodes.enumerated() {
             let heard = index == 0 ? "this node" : "heard \(node.heardMilliseconds) ms ago"
             StandardStream.output.print(
-                [node.name, node.part, node.address, "record \(node.sequence)", heard]
-                    .map(printable).joined(separator: "  "))
+                [
+                    node.name, node.part, node.address, "record \(node.sequence)",
+                    "lag \(node.lagRecords)", heard,
+                ].map(printable).joined(separator: "  "))
         }
         StandardStream.output.print(
             "term \(reply.term), \(reply.hasLease ? "with" : "without") a lease here, durability "
@@ -51,6 +53,12 @@ enum ClusterStatusCommand {
             StandardStream.output.print(
                 "log: last record \(last), \(bytes >> 20) of \(maximum >> 20) MiB")
         }
+        for server in reply.servers {
+            let state = server.isCurrent ? "current" : "lacks \(server.lag) operations"
+            StandardStream.output.print(
+                printable("server \(server.name)  \(server.isLeader ? "leader" : state)"))
+        }
+        for alarm in reply.alarms { StandardStream.output.print(printable("alarm: \(alarm)")) }
     }
 }
 

@@ -165,6 +165,77 @@ import class Threads.WakeSignal
     }
 }
 
+@Suite struct `The alarms of a cluster` {
+    private static let now: UInt64 = 55_000
+
+    private func view(_ part: NodeReport.Part, standbys: [UInt64]) -> ClusterView {
+        var view = ClusterView()
+        view.own.durability = "strict"
+        view.part = part
+        view.received = LogSequence(raw: 5_000)
+        view.note(
+            LogState(
+                first: LogSequence(raw: 1), last: LogSequence(raw: 5_000), byteCount: 60,
+                byteCountMaximum: 100,
+                servers: [
+                    LogState.Server(name: "s1", isLeader: true, isCurrent: true, lag: 0),
+                    LogState.Server(name: "s2", isLeader: false, isCurrent: true, lag: 0),
+                ]), appended: 0)
+        for (index, sequence) in standbys.enumerated() {
+            view.peers["\(index)"] = ClusterView.Peer(
+                report: NodeReport(
+                    cluster: StoreIdentity(high: 1, low: 2),
+                    node: NodeLife(name: Array("\(index)".utf8), life: UInt64(index)),
+                    part: .standby, term: .none, sequence: LogSequence(raw: sequence), address: [],
+                    webAddress: [], leaseMilliseconds: 2_000, unixMilliseconds: 0),
+                heardMilliseconds: 50_000)
+        }
+        return view
+    }
+
+    @Test func `are none while all is well`() {
+        let view = view(.primary, standbys: [5_000, 4_000])
+        #expect(view.alarms(hasLease: true, at: Self.now) == [])
+    }
+
+    @Test func `name what is missing`() {
+        var view = view(.primary, standbys: [3_999])
+        view.log?.servers[0].isLeader = false
+        view.log?.servers[1].isCurrent = false
+        view.log?.servers[1].lag = 7
+        view.own.durability = "relaxed"
+        #expect(
+            view.alarms(hasLease: false, at: Self.now) == [
+                "there is no lease: the log does not answer, and clients wait",
+                "1 of 2 standbys were heard in the last 10 seconds",
+                "the standby 0 lacks 1001 records", "the log has no leader",
+                "the server s2 is not reachable, or lacks 7 operations",
+                "the durability is relaxed: a loss of servers can lose messages",
+            ])
+        // What was heard too long ago counts for nothing.
+        #expect(
+            view.alarms(hasLease: true, at: 61_000).first
+                == "0 of 2 standbys were heard in the last 10 seconds")
+        view.note(nil, appended: 0)
+        #expect(
+            view.alarms(hasLease: true, at: Self.now).last
+                == "no server tells the state of the log")
+    }
+
+    @Test func `of a standby name a primary that is away and a full log`() {
+        var view = view(.standby, standbys: [5_000])
+        #expect(view.alarms(hasLease: false, at: Self.now) == ["no primary was heard lately"])
+        view.appendedByteCount = 40
+        #expect(
+            view.alarms(hasLease: false, at: Self.now).last
+                == "the log is nearly full: sends are refused")
+        view.isTakeoverRefused = true
+        #expect(
+            view.alarms(hasLease: false, at: Self.now).last
+                == "the log is full: this node cannot take over")
+    }
+}
+
 @Suite struct `The room of a log` {
     private func view(_ byteCount: UInt64, of maximum: UInt64) -> ClusterView {
         var view = ClusterView()

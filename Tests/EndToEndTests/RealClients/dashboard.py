@@ -7,121 +7,17 @@
 # exist. DIRECTORY receives a picture of each page.
 
 import sys
-import time
 
-from selenium import webdriver
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 
-address, token, theme, width = sys.argv[1:5]
+import dashboard_browser as browser
+from dashboard_browser import (
+    address, check, driver, fill, look, page, press, shows, text, token, wait)
+
 code = sys.argv[5]
 directory = sys.argv[6]
-pictures = sys.argv[7] if len(sys.argv) > 7 else None
-checks = 0
-
-
-def check(is_true, text):
-    global checks
-    checks += 1
-    if not is_true:
-        print(f"{theme} {width}: {text}", flush=True)
-
-
-options = webdriver.ChromeOptions()
-for word in ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-             "--disable-background-networking", "--no-first-run", "--disable-extensions",
-             "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE localhost , EXCLUDE 127.0.0.1"]:
-    options.add_argument(word)
-options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-driver = webdriver.Chrome(options=options)
-driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-    "width": int(width), "height": 800, "deviceScaleFactor": 1, "mobile": int(width) < 600})
-driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
-    "features": [{"name": "prefers-color-scheme", "value": theme}]})
-wait = WebDriverWait(driver, 40)
-
-# What a reader of the screen hears, and what a keyboard reaches: names of fields and buttons, one
-# heading, contrast of at least 4.5 [WCAG 2.1, 1.4.3, 4.1.2], and no page wider than the window.
-FAULTS = r"""
-const faults = [];
-const isShown = (one) => one.offsetParent !== null || one.getClientRects().length > 0;
-const name = (one) => (one.getAttribute("aria-label") || one.textContent
-  || (one.labels && one.labels.length && one.labels[0].textContent) || "").trim();
-for (const one of document.querySelectorAll("a, button, input, select, textarea, nav, table")) {
-  if (!isShown(one)) continue;
-  const label = one.labels && one.labels.length ? one.labels[0].textContent.trim() : name(one);
-  if (!label) faults.push("no name: " + one.outerHTML.slice(0, 80));
-  if (one.tabIndex < 0 && /^(A|BUTTON|INPUT|SELECT|TEXTAREA)$/.test(one.tagName))
-    faults.push("not reached by the keyboard: " + one.outerHTML.slice(0, 80));
-  if (one.tabIndex > 0) faults.push("changes the order: " + one.outerHTML.slice(0, 80));
-}
-if (document.querySelectorAll("h1").length !== 1) faults.push("not one h1");
-if (!document.documentElement.lang) faults.push("no language");
-if (!document.title) faults.push("no title");
-const ids = [...document.querySelectorAll("[id]")].map((one) => one.id);
-if (new Set(ids).size !== ids.length) faults.push("an id twice");
-const channel = (value) => {
-  value /= 255;
-  return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-};
-const parse = (text) => (text.match(/[\d.]+/g) || []).map(Number);
-const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
-const ground = (one) => {
-  for (let at = one; at; at = at.parentElement) {
-    const colour = parse(getComputedStyle(at).backgroundColor);
-    if (colour.length === 3 || colour[3] === 1) return colour;
-  }
-  return [255, 255, 255];
-};
-for (const one of document.querySelectorAll("body *")) {
-  if (!isShown(one) || one.closest(".skip")) continue;
-  if (![...one.childNodes].some((child) => child.nodeType === 3 && child.data.trim())) continue;
-  const [high, low] = [light(parse(getComputedStyle(one).color)), light(ground(one))]
-    .sort((a, b) => b - a);
-  const contrast = (high + 0.05) / (low + 0.05);
-  if (contrast < 4.5) faults.push(`contrast ${contrast.toFixed(2)}: ` + one.textContent.slice(0, 40));
-}
-if (document.documentElement.scrollWidth > window.innerWidth + 1) faults.push("wider than the window");
-return faults;
-"""
-
-
-def text():
-    return driver.find_element(By.ID, "main").text
-
-
-def shows(words, what):
-    try:
-        wait.until(lambda _: words in text())
-        check(True, what)
-    except Exception:
-        check(False, f"{what}: no \"{words}\" in: {text()[:200]}")
-
-
-def look(name):
-    for fault in driver.execute_script(FAULTS):
-        check(False, f"{name}: {fault}")
-    check(True, name)
-    if pictures:
-        driver.save_screenshot(f"{pictures}/dashboard-{name}-{theme}-{width}.png")
-
-
-def page(name, words):
-    driver.find_element(By.LINK_TEXT, name).click()
-    shows(words, name)
-    look(name.lower())
-
-
-def fill(name, value):
-    field = driver.find_element(By.NAME, name)
-    field.clear()
-    field.send_keys(value)
-
-
-def press(words, inside="main"):
-    driver.find_element(
-        By.XPATH, f"//*[@id='{inside}']//button[normalize-space()='{words}']").click()
-
+browser.pictures = sys.argv[7] if len(sys.argv) > 7 else None
 
 try:
     driver.get(address)
@@ -377,6 +273,8 @@ try:
     wait.until(lambda _: "it was info" in driver.find_element(By.ID, "status").text)
     look("operations")
 
+    page("Cluster", "no node of a cluster")
+
     # Only the keyboard: from the field of the app to a page by its link.
     driver.find_element(By.LINK_TEXT, "Groups").send_keys("\n")
     shows("Pump house", "by the keyboard")
@@ -415,4 +313,4 @@ try:
     check(all(one.startswith(address) for one in loaded), f"foreign requests: {loaded}")
 finally:
     driver.quit()
-print(f"done {checks}")
+print(f"done {browser.checks}")

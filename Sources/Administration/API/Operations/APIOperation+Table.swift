@@ -76,6 +76,8 @@ extension APIOperation {
         case .listOperators: [listOperators]
         case .revokeOperator: [revokeOperator]
         case .makeLoginLink: [makeLoginLink]
+        case .showCluster: [showCluster]
+        case .stepDown: [stepDown]
         case .showSelf: [showSelf]
         }
     }

@@ -1,0 +1,70 @@
+# Looks at the dashboard's page of a cluster in Chromium, and makes the primary step down. Prints a
+# line for each check that fails, and "done" with the number of checks.
+#
+#   cluster_dashboard.py ADDRESS TOKEN light|dark WIDTH NODE SERVER,SERVER,...
+#
+# NODE is the name of the primary, a SERVER the process of a server of the log.
+
+import os
+import pathlib
+import signal
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "EndToEndTests/RealClients"))
+
+import dashboard_browser as browser
+from dashboard_browser import (
+    By, address, check, confirm, driver, fill, look, page, press, shows, text, token, wait)
+
+node = sys.argv[5]
+servers = [int(one) for one in sys.argv[6].split(",")]
+
+
+def rows(name):
+    return [[cell.text for cell in row.find_elements(By.TAG_NAME, "td")]
+            for row in driver.find_elements(
+                By.CSS_SELECTOR, f"#main table[aria-label='{name}'] tbody tr")]
+
+
+try:
+    driver.get(address)
+    shows("Operator's token", "login")
+    fill("token", token)
+    press("Sign in")
+    shows("Connected devices", "overview")
+    page("Cluster", "standby")
+    # Nodes report each second, and look at the log every five.
+    shows("No alarms", "a cluster in order")
+    shown = rows("Nodes")
+    check(len(shown) == 3 and shown[0][0] == node and shown[0][1] == "primary", f"nodes: {shown}")
+    check(all(row[1] == "standby" and row[5].endswith("s ago") for row in shown[1:]), f"{shown}")
+    links = [one.get_attribute("href") for one in driver.find_elements(
+        By.CSS_SELECTOR, "#main table[aria-label='Nodes'] a")]
+    check(len(links) == 2 and all(one.startswith("http://127.0.0.1:") for one in links), f"{links}")
+    shown = rows("Servers")
+    check(len(shown) == 3 and [row[1] for row in shown].count("leader") == 1, f"servers: {shown}")
+    check(all(row[2] == "current" for row in shown), f"servers: {shown}")
+    check("for another" in text() and "strict" in text(), "the lease")
+    look("cluster")
+
+    # The page tells of a log that does not answer, when nothing else is answered.
+    for process in servers:
+        os.kill(process, signal.SIGSTOP)
+    shows("there is no lease", "an alarm")
+    shows("not now: nothing leaves this node", "no lease")
+    look("cluster-alarm")
+    for process in servers:
+        os.kill(process, signal.SIGCONT)
+    shows("No alarms", "the end of an alarm")
+
+    press("Step down")
+    wait.until(lambda _: driver.find_element(By.ID, "confirmation").is_displayed())
+    press("Cancel", "confirmation")
+    check("No alarms" in text(), "a hand-over that is not wanted")
+    press("Step down")
+    confirm("Step down")
+    shows("Another node may be the primary", "a hand-over")
+    look("cluster-away")
+finally:
+    driver.quit()
+print(f"done {browser.checks}")
