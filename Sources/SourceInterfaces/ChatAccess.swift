@@ -7,6 +7,9 @@ public protocol ChatAccess {
     func hasGroup(_ group: String, app: String) -> Bool
     /// Whether the user of the request may send to another one.
     func maySend(to user: String) -> Bool
+    /// Whether a user is in so few groups of others, and of the user of the request, that the
+    /// latter may add the former to one more.
+    func takesMembership(of user: String) -> Bool
 }
 
 extension ChatAccess {
@@ -31,14 +34,22 @@ extension ChatAccess {
         try checkIsIn(chat, user: user, app: app)
         // The members of a group may send to it.
         guard let other = chat.other(than: user) else { return }
-        try checkReach([other])
+        try checkReach([other], isMember: false)
     }
 
     /// Whoever is added to a group receives its messages, so the user of the request must have the
     /// right to send to each.
-    func checkReach(_ added: [String]) throws(SourceRefusal) {
-        for user in added where !maySend(to: user) {
-            throw SourceRefusal(403, "no right to send to \(user)")
+    ///
+    /// - Parameter isMember: whether they become members, of whose groups each user has a limit.
+    func checkReach(_ added: [String], isMember: Bool) throws(SourceRefusal) {
+        for user in added {
+            guard maySend(to: user) else {
+                throw SourceRefusal(403, "no right to send to \(user)")
+            }
+            guard !isMember || takesMembership(of: user) else {
+                throw SourceRefusal(
+                    409, "\(user) is in too many groups of others, and can only join by itself")
+            }
         }
     }
 }

@@ -48,6 +48,17 @@ import Testing
         }
     }
 
+    @Test func `nobody is added to a dialog who is in too many of others`() {
+        operations.crowded = ["bob"]
+        for (route, content) in [
+            (SourceRoute.createDialog, #"{"type":2,"name":"x","occupants_ids":"bob"}"#),
+            (.updateDialog("g1"), #"{"push_all":{"occupants_ids":["bob"]}}"#),
+        ] {
+            let (status, text) = answer(route, content)
+            #expect(status == 409 && text.contains("bob is in too many"), "\(text)")
+        }
+    }
+
     @Test func `a change that would remove the owner changes nothing`() {
         operations.owner = "owen"
         operations.meta = #"{"interface":"quickblox","type":2}"#

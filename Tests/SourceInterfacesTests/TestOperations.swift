@@ -48,6 +48,9 @@ final class TestOperations: SourceOperations {
     /// The hash of everybody's password.
     var passwordHash = ""
     func maySend(to user: String) -> Bool { !unreachable.contains(user) }
+    /// Users whom nobody may add to groups.
+    var crowded: Set<String> = []
+    func takesMembership(of user: String) -> Bool { !crowded.contains(user) }
     private(set) var minted: MintTokens?
     func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply {
         minted = request

@@ -105,6 +105,24 @@ extension Broker {
         return membership(of: user, in: group) != nil
     }
 
+    /// Whether a user may be added to a group by another one: half of the groups that a user may be
+    /// in are for those which the user makes or joins, and one owner has a tenth.
+    public func takesMembership(
+        of userName: [UInt8], by ownerName: [UInt8], app appName: [UInt8]
+    ) -> Bool {
+        guard let app = app(named: appName), let user = self.user(named: userName, app: app),
+            let owner = self.user(named: ownerName, app: app)
+        else { return false }
+        var (othersCount, ownerCount) = (0, 0)
+        for membership in registry.users[user].memberships {
+            let other = groupTable.groups[groupTable.memberships[membership].group].owner
+            if other != user { othersCount += 1 }
+            if other == owner { ownerCount += 1 }
+        }
+        return othersCount < max(1, limits.groupsPerUserMaximum / 2)
+            && ownerCount < max(1, limits.groupsPerUserMaximum / 10)
+    }
+
     /// Groups of an app that everybody may join, from the one that was opened first.
     ///
     /// - Parameters:

@@ -20,12 +20,24 @@ struct CoreChatAccess: ChatAccess {
     }
 
     func maySend(to user: String) -> Bool {
+        guard let sender else { return false }
+        return shared.look { $0.maySend(to: Array(user.utf8), as: sender) }
+    }
+
+    func takesMembership(of user: String) -> Bool {
+        guard let sender else { return false }
+        return shared.look {
+            $0.takesMembership(of: Array(user.utf8), by: sender.user, app: sender.app)
+        }
+    }
+
+    /// The user of the request.
+    private var sender: SendingUser? {
         guard case .presented(_, let holder)? = credential,
             case .user(let name, let device) = holder.kind
-        else { return false }
-        let sender = SendingUser(
+        else { return nil }
+        return SendingUser(
             app: holder.app, user: name, device: device ?? [], rights: holder.rights)
-        return shared.look { $0.maySend(to: Array(user.utf8), as: sender) }
     }
 }
 

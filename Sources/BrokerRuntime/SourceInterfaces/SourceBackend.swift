@@ -129,6 +129,8 @@ struct SourceBackend: SourceOperations {
 
     func maySend(to user: String) -> Bool { access.maySend(to: user) }
 
+    func takesMembership(of user: String) -> Bool { access.takesMembership(of: user) }
+
     func show(_ request: ShowGroup) throws(SourceRefusal) -> ShowGroup.Reply {
         try refusing { () throws(AdministrationRefusal) in try service.showGroup(request) }
     }

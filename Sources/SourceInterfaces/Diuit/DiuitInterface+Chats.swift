@@ -91,7 +91,7 @@ extension DiuitInterface {
         let whiteList = try whiteList(data["whiteList"])
         let meta = try Self.meta(data["meta"] ?? .null)
         guard operations.mayCreateGroups else { throw SourceRefusal(403, "no right group:create") }
-        try operations.checkReach(members)
+        try operations.checkReach(members, isMember: true)
         // Members need not be on the list of those who may join, and are members from the start.
         let allowed = whiteList.map { list in list + members.filter { !list.containsName($0) } }
         let name = try operations.create(

@@ -128,7 +128,7 @@ extension QuickBloxInterface {
             return SourceAnswer(201, .object(try privateDialog(with: other)))
         }
         guard operations.mayCreateGroups else { throw SourceRefusal(403, "no right group:create") }
-        try operations.checkReach(occupants)
+        try operations.checkReach(occupants, isMember: type == .group)
         var data: [String: SourceValue] = [
             "interface": Self.mark, "type": .number(type.rawValue),
         ]
@@ -206,7 +206,7 @@ extension QuickBloxInterface {
         else { throw SourceRefusal(403, "only the owner changes this dialog") }
         // A refused request changes nothing.
         try checkKnown(added, field: "push_all[occupants_ids]")
-        try operations.checkReach(added.filter { !$0.isSameName(as: user) })
+        try operations.checkReach(added.filter { !$0.isSameName(as: user) }, isMember: true)
         guard ownsGroup || !removed.containsName(group.owner) else {
             throw SourceRefusal(403, "the owner of a dialog cannot be removed")
         }

@@ -130,6 +130,29 @@ import Testing
         #expect(describe(group) == nil)
     }
 
+    @Test func `nobody fills the groups of another`() {
+        world.limits.groupsPerUserMaximum = 20
+        world.addUser("eve")
+        func takes(_ name: String, by owner: String) -> Bool {
+            world.broker.takesMembership(of: user(name), by: user(owner), app: World.app)
+        }
+        for count in 1...2 {
+            #expect(takes("bob", by: "ann"), "\(count)")
+            let group = world.operatorGroup(owner: "ann")
+            #expect(world.operate(group, .join(user: user("bob"))) == .success)
+        }
+        #expect(!takes("bob", by: "ann"))
+        #expect(takes("bob", by: "eve"))
+        for _ in 1...8 {
+            let group = world.operatorGroup(owner: "ann")
+            #expect(world.operate(group, .join(user: user("bob"))) == .success)
+        }
+        #expect(!takes("bob", by: "eve"))
+        // Those of one's own do not count.
+        for _ in 1...10 { _ = world.operatorGroup(owner: "eve") }
+        #expect(takes("eve", by: "ann"))
+    }
+
     @Test func `lists the groups of a member, and those that everybody may join`() {
         let open = world.operatorGroup(owner: "ann")
         let closed = world.operatorGroup(owner: "ann", allowed: [])
