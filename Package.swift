@@ -275,7 +275,8 @@ let package = Package(
             name: "PushTests",
             dependencies: [
                 "Push", "Relay", "MartletClient", "WireFormat", "BrokerTerms", "Primitives",
-                "CommandLineOptions", "Files", "JSON5", "Threads", "TestSurroundings",
+                "NetTransport", "CommandLineOptions", "Files", "JSON5", "Threads",
+                "TestSurroundings",
             ],
             // The far sides, which Python interprets.
             exclude: ["FarSides"]),

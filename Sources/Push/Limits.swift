@@ -99,7 +99,8 @@ public enum PushLimits {
     /// Publications without an acknowledgement of the MQTT broker: what common brokers take in
     /// flight from one client (`max_inflight_messages` of Mosquitto).
     static let publicationsMaximum = 20
-    /// The time for an acknowledgement of the MQTT broker, in milliseconds.
+    /// The time for the MQTT broker's answer to a login and to each publication, in milliseconds,
+    /// whatever else it sends meanwhile.
     static let publicationMilliseconds: UInt64 = 10_000
     /// A key for datagrams has at least the length of the digest.
     static let datagramKeyByteCounts = 32...64

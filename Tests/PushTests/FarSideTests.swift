@@ -1,6 +1,9 @@
 // The senders against far sides that are strict, and that fail, stall, and refuse as they are told.
 
+import BrokerTerms
 import Foundation
+import NetTransport
+import TestSurroundings
 import Testing
 
 @testable import Push
@@ -278,6 +281,65 @@ struct FarSideTests {
         #expect(!steps.contains { $0.hasPrefix("failed") })
     }
 
+    /// A relay whose publications have a short time, and which repeats nothing within a test.
+    private func impatientRelay(_ far: FarSide) throws -> TestRelay {
+        var settings = try keys.settings(
+            """
+            mqtt: { server: "tcp://127.0.0.1:\(far.port)", user: "u",
+                    passwordFile: "DIR/password", topics: ["pager/#"] },
+            """)
+        settings.mqtt!.answerMilliseconds = 2_000 * UInt64(Sanitizer.patience)
+        settings.relay.retryMilliseconds = 60_000
+        settings.relay.retrySecondsMaximum = 60
+        return TestRelay(settings)
+    }
+
+    /// Waits until the record has steps of the log.
+    private func wait(for step: String, count: Int = 1, _ relay: TestRelay) {
+        let deadline = Date() + 60 * Double(Sanitizer.patience)
+        while Date() < deadline {
+            let log = (try? relay.record().log) ?? []
+            if log.count(where: { "\($0.step.name) \($0.detail)" == step }) >= count { return }
+        }
+        Issue.record("no \(count) steps \(step)")
+    }
+
+    @Test func `a publication that is never acknowledged is refused, and holds back no other`()
+        throws
+    {
+        let far = try FarSide("mqtt", ["--forget", "bad", "--chatter", "u", "word"])
+        let relay = try impatientRelay(far)
+        relay.accept(
+            Fixture.request(
+                "eve", kind: "mqtt", address: { _ in "pager/bad" }, time: unixNow))
+        // Beside it the broker acknowledges others all the time.
+        for id in 1...40 as ClosedRange<UInt64> {
+            relay.accept(
+                Fixture.request(
+                    "u\(id)", ids: [id], kind: "mqtt", address: { "pager/good/\($0)" },
+                    time: unixNow))
+        }
+        for id in 1...40 { _ = try far.lines.line("publish topic=pager/good/\(id) step=ok") }
+        wait(for: "refused timeout", relay)
+        let steps = try relay.stop()
+        #expect(steps.count { $0 == "sent" } == 40)
+        #expect(far.lines.all.count { $0.contains("topic=pager/bad") } == 1)
+        #expect(!steps.contains { $0.hasPrefix("failed") })
+    }
+
+    @Test(arguments: [true, false])
+    func `a broker that only chatters has failed`(isLoginAnswered: Bool) throws {
+        let far = try FarSide(
+            "mqtt",
+            ["--forget", "pager", "--chatter"] + (isLoginAnswered ? [] : ["--silent"])
+                + ["u", "word"])
+        let relay = try impatientRelay(far)
+        relay.accept(
+            Fixture.request(kind: "mqtt", address: { _ in "pager/1" }, time: unixNow))
+        wait(for: "failed timeout", relay)
+        #expect(try relay.stop().contains("failed timeout"))
+    }
+
     @Test func `a topic that no filter permits is a dead letter`() throws {
         let far = try FarSide("mqtt", ["u", "word"])
         let relay = TestRelay(
@@ -360,5 +422,23 @@ struct FarSideTests {
             datagrams[0]
                 == key.datagram(user: "bob", device: "phone", time: time, nonce: nonce))
         #expect(steps.contains("refused address-not-allowed") && steps.contains("withdrawn"))
+    }
+
+    @Test func `a name's address in the networks is found among its others`() throws {
+        let kind = Int32(SOCK_DGRAM.rawValue)
+        let (version4, version6) = (socket(AF_INET, kind, 0), socket(AF_INET6, kind, 0))
+        defer {
+            close(version4)
+            close(version6)
+        }
+        func outcome(_ hosts: String...) throws -> SendOutcome {
+            DatagramSender.send(
+                [1, 2], toOneOf: hosts.map { SocketAddress(numericHost: $0, port: 9)! },
+                in: [try IPNetwork("127.0.0.0/8".utf8)], version4: version4, version6: version6)
+        }
+        #expect(try outcome("2001:db8::1", "192.0.2.1", "127.0.0.1") == .sentOnce)
+        #expect(
+            try outcome("2001:db8::1", "192.0.2.1")
+                == .refused("address-not-allowed", isFinal: true))
     }
 }

@@ -46,7 +46,8 @@ struct DatagramSender: ~Copyable {
             user: wake.user, device: wake.target.device, time: wake.time, nonce: nonce)
         if let address = SocketAddress(numericHost: server.host, port: server.port) {
             return Self.send(
-                bytes, to: address, in: settings.networks, version4: version4, version6: version6)
+                bytes, toOneOf: [address], in: settings.networks, version4: version4,
+                version6: version6)
         }
         // Duplicates outlive this value where a lookup does.
         let sockets = (dup(version4), dup(version6))
@@ -57,7 +58,7 @@ struct DatagramSender: ~Copyable {
             switch result {
             case .success(let addresses):
                 outcome = Self.send(
-                    bytes, to: addresses[0], in: networks, version4: sockets.0,
+                    bytes, toOneOf: addresses, in: networks, version4: sockets.0,
                     version6: sockets.1)
             case .failure:
                 outcome = .failed("unknown-host", retryAfterSeconds: 0, isDestination: true)
@@ -69,22 +70,25 @@ struct DatagramSender: ~Copyable {
         return nil
     }
 
-    private static func send(
-        _ bytes: [UInt8], to address: SocketAddress, in networks: [IPNetwork], version4: Int32,
-        version6: Int32
+    /// Sends to the first address that is in the networks and can be sent to.
+    ///
+    /// - Parameter addresses: those of one name.
+    static func send(
+        _ bytes: [UInt8], toOneOf addresses: [SocketAddress], in networks: [IPNetwork],
+        version4: Int32, version6: Int32
     ) -> SendOutcome {
-        guard let ip = address.ipAddress, networks.contain(ip) else {
-            return .refused("address-not-allowed", isFinal: true)
-        }
-        let count =
-            ip.isVersion4
-            ? send(bytes, to: ip, port: address.port, version4: version4)
-            : send(bytes, to: ip, port: address.port, version6: version6)
-        guard count == bytes.count else {
-            return .failed(
+        var outcome = SendOutcome.refused("address-not-allowed", isFinal: true)
+        for address in addresses {
+            guard let ip = address.ipAddress, networks.contain(ip) else { continue }
+            let count =
+                ip.isVersion4
+                ? send(bytes, to: ip, port: address.port, version4: version4)
+                : send(bytes, to: ip, port: address.port, version6: version6)
+            if count == bytes.count { return .sentOnce }
+            outcome = .failed(
                 String(cString: strerror(errno)), retryAfterSeconds: 0, isDestination: true)
         }
-        return .sentOnce
+        return outcome
     }
 
     private static func send(

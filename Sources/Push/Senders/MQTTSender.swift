@@ -3,7 +3,8 @@
 //
 // A broker may end the connection for a publication that it does not take. After a loss those that
 // were under way are published one at a time, and one under which the connection is lost again is
-// refused: otherwise a single one would hold back all others.
+// refused: otherwise a single one would hold back all others. One that the broker does not
+// acknowledge, although it acknowledges later ones, is refused too.
 
 import CCurl
 import Glibc
@@ -19,6 +20,8 @@ final class MQTTSender: Sendable {
         let expirySeconds: UInt32
         /// A connection was lost while it was under way.
         var isSuspect = false
+        /// When it was published.
+        var sent = Instant.never
     }
 
     private struct State {
@@ -34,7 +37,7 @@ final class MQTTSender: Sendable {
     private let settings: MQTTSettings
 
     /// A connection without traffic lasts this long, in milliseconds: less than its keep-alive.
-    private static let idleMilliseconds: Int32 = 20_000
+    private static let idleMilliseconds: UInt64 = 20_000
 
     init(_ settings: MQTTSettings, returns: PushReturns) {
         self.settings = settings
@@ -126,11 +129,13 @@ final class MQTTSender: Sendable {
         }
     }
 
+    private func refuse(_ jobs: [Job], _ reason: String) {
+        for job in jobs { returns.put(.sent(tag: job.tag, .refused(reason, isFinal: false))) }
+    }
+
     /// The connection is lost: what was under way is suspect now, or refused if it was.
     private func putBack(_ jobs: [Job], _ reason: String) {
-        for job in jobs where job.isSuspect {
-            returns.put(.sent(tag: job.tag, .refused(reason, isFinal: false)))
-        }
+        refuse(jobs.filter(\.isSuspect), reason)
         var suspects = jobs.filter { !$0.isSuspect }
         for index in suspects.indices { suspects[index].isSuspect = true }
         state.withLock { $0.jobs.insert(contentsOf: suspects, at: 0) }
@@ -165,13 +170,17 @@ final class MQTTSender: Sendable {
         }
         var underWay: [UInt64: Job] = [:]
         var isProgress = false
-        var lastProgress = Self.now
+        let opened = Self.now
+        var lastUse = opened
+        var lastAnswer = opened
         var end = ""
         while end.isEmpty {
             drainSignal()
             if state.withLock({ $0.isStopped }) { break }
             if link.isConnected {
-                for job in takeJobs(underWay: underWay.count) {
+                for var job in takeJobs(underWay: underWay.count) {
+                    lastUse = Self.now
+                    job.sent = lastUse
                     underWay[job.tag] = job
                     let packet = link.publish(
                         topic: job.topic, job.payload, expirySeconds: job.expirySeconds,
@@ -183,25 +192,28 @@ final class MQTTSender: Sendable {
                 }
             }
             guard end.isEmpty else { break }
-            let isWaiting = !link.isConnected || !link.tags.isEmpty
-            let wait =
-                isWaiting ? Int32(PushLimits.publicationMilliseconds) : Self.idleMilliseconds
-            guard connection.wait(signal, milliseconds: wait) else {
-                if Self.now.milliseconds(since: lastProgress) < UInt64(wait) { continue }
-                if isWaiting { end = Self.timeout }
+            let isIdle = link.isConnected && underWay.isEmpty
+            let begun = link.isConnected ? underWay.values.map(\.sent).min() ?? lastUse : opened
+            let time = isIdle ? Self.idleMilliseconds : settings.answerMilliseconds
+            let deadline = begun.advanced(byMilliseconds: time)
+            let wait = deadline.milliseconds(since: Self.now)
+            guard wait > 0 else {
+                if !isIdle { end = Self.timeout }
                 break
             }
+            guard connection.wait(signal, milliseconds: Int32(clamping: wait)) else { continue }
             guard let bytes = connection.receive() else {
                 end = Self.lost
                 break
             }
-            if !bytes.isEmpty { lastProgress = Self.now }
             for event in link.received(bytes) {
                 switch event {
                 case .connected: break
                 case .acknowledged(let tag, let reason):
                     underWay[tag] = nil
                     isProgress = true
+                    lastUse = Self.now
+                    lastAnswer = lastUse
                     let outcome: SendOutcome =
                         reason.isFailure ? .refused("\(reason.name)", isFinal: false) : .delivered
                     returns.put(.sent(tag: tag, outcome))
@@ -215,9 +227,20 @@ final class MQTTSender: Sendable {
         }
         let jobs = underWay.values.sorted { $0.tag < $1.tag }
         if end == Self.timeout {
-            // A broker that is silent takes nothing of anybody.
-            fail(jobs, end)
-            return End(reason: end, isProgress: false)
+            // A broker that answers nothing takes nothing of anybody.
+            let ignored = jobs.filter {
+                $0.sent < lastAnswer
+                    && Self.now.milliseconds(since: $0.sent) >= settings.answerMilliseconds
+            }
+            guard !ignored.isEmpty else {
+                fail(jobs, end)
+                return End(reason: end, isProgress: false)
+            }
+            refuse(ignored, end)
+            let tags = Set(ignored.map(\.tag))
+            let others = jobs.filter { !tags.contains($0.tag) }
+            state.withLock { $0.jobs.insert(contentsOf: others, at: 0) }
+            return End(reason: end, isProgress: true)
         }
         putBack(jobs, end)
         return End(reason: end, isProgress: isProgress || !jobs.isEmpty)

@@ -77,6 +77,8 @@ package struct MQTTSettings: Sendable {
     package var topics: [WakeTopicRule] = []
     package var isVersion5 = false
     package var keepAliveSeconds: UInt16 = 60
+    /// The time for the broker's answer to a login and to a publication.
+    package var answerMilliseconds = PushLimits.publicationMilliseconds
 }
 
 /// Datagrams on networks of the operator.

@@ -1,9 +1,11 @@
 # A broker of MQTT 3.1.1 for tests that only takes publications of QoS 1.
 #
-#   mqtt.py [--plan STEP,STEP…] [--poison WORD] USER PASSWORD
+#   mqtt.py [--plan STEP,STEP…] [--poison WORD] [--forget WORD] [--silent] [--chatter] USER PASSWORD
 #
 # A step is for one publication: ok, close, or stall. After the plan all are acknowledged. A topic
-# with the word always closes the connection.
+# with the word of --poison always closes the connection, and one with that of --forget is never
+# acknowledged. With --silent it answers no login, and with --chatter it sends a PINGRESP ten times
+# a second.
 import argparse
 import asyncio
 import sys
@@ -11,9 +13,13 @@ import sys
 parser = argparse.ArgumentParser()
 parser.add_argument("--plan", default="")
 parser.add_argument("--poison")
+parser.add_argument("--forget")
+parser.add_argument("--silent", action="store_true")
+parser.add_argument("--chatter", action="store_true")
 parser.add_argument("user")
 parser.add_argument("password")
 options = parser.parse_args()
+tasks = []
 plan = [step for step in options.plan.split(",") if step]
 
 
@@ -40,6 +46,12 @@ def texts(body, offset):
         offset += 2 + count
 
 
+async def chatter(writer):
+    while not writer.is_closing():
+        writer.write(b"\xd0\x00")
+        await asyncio.sleep(0.1)
+
+
 async def serve(reader, writer):
     try:
         first, body = await packet(reader)
@@ -49,7 +61,10 @@ async def serve(reader, writer):
         _, user, password = texts(body, 10)
         accepted = (user, password) == (options.user, options.password)
         say(f"connect user={user} accepted={accepted}")
-        writer.write(bytes([0x20, 2, 0, 0 if accepted else 5]))
+        if not options.silent:
+            writer.write(bytes([0x20, 2, 0, 0 if accepted else 5]))
+        if options.chatter:
+            tasks.append(asyncio.create_task(chatter(writer)))
         while accepted:
             first, body = await packet(reader)
             if first == 0xE0:
@@ -62,6 +77,8 @@ async def serve(reader, writer):
             step = plan.pop(0) if plan else "ok"
             if options.poison and options.poison in topic:
                 step = "close"
+            if options.forget and options.forget in topic:
+                step = "stall"
             say(f"publish topic={topic} step={step} payload={body[4 + count :].decode()} .")
             if step == "close":
                 break
