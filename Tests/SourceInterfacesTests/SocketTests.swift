@@ -27,6 +27,16 @@ import Testing
         }
     }
 
+    @Test func `a client that may come back gets no DISCONNECT of Socket IO`() {
+        for (code, text) in [(403, "41"), (413, "41"), (404, "41")] {
+            #expect(SocketForm.socketIO.farewell(after: code) == Array(text.utf8))
+        }
+        for code in [408, 429, 503, 507] {
+            #expect(SocketForm.socketIO.farewell(after: code) == nil, "\(code)")
+        }
+        #expect(SocketForm.plain.farewell(after: 403) == nil)
+    }
+
     @Test func `pings of plain JSON have any white space`() {
         #expect(input(#"{"event":"pong"}"#, .plain) == .pong)
         #expect(input(#" { "event" : "ping" } "#, .plain) == .ping([]))

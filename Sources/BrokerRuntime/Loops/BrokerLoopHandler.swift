@@ -85,7 +85,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         decoder = PacketDecoder(loop: loopIndex, terms: terms, packetMaximum: packetMaximum)
         sockets = SourceSockets(
             web, loopIndex: loopIndex, shared: shared, rates: rates, clock: clock,
-            packetMaximum: packetMaximum)
+            packetMaximum: packetMaximum, log: connectionLog.log)
         decoder.conversations.relay = sockets
         verifier = CredentialVerifier(
             trust: trust, clock: clock, numbers: numbers, passwords: passwords)

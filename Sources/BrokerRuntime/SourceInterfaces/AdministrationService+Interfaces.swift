@@ -38,7 +38,8 @@ extension AdministrationService {
                     .authenticationFailed, of: call.address, user: "",
                     reason: .badUserNameOrPassword, "interface diuit: no valid JWT")
             }
-            if call.request.route == .register, answer.status == 200 {
+            // A name that is taken costs a hash, too.
+            if call.request.route == .register, [200, 409].contains(answer.status) {
                 _ = interfaces.registrations.note(call.address, at: now)
             }
             interfaces.queue.finish(call)

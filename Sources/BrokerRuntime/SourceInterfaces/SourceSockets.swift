@@ -23,6 +23,7 @@ final class SourceSockets {
     private let shared: SharedBroker
     private let rates: ClientRates
     private let clock: BrokerClock
+    private let log: LogWriter
     /// Bytes of a message after the login.
     private let messageByteCountMaximum: Int
     /// By slot, in pieces that are never copied: an array that doubles would leave its old memory.
@@ -60,7 +61,7 @@ final class SourceSockets {
 
     init(
         _ services: WebServices, loopIndex: UInt8, shared: SharedBroker, rates: ClientRates,
-        clock: BrokerClock, packetMaximum: Int
+        clock: BrokerClock, packetMaximum: Int, log: LogWriter
     ) {
         messageByteCountMaximum =
             services.interfaces.files == nil
@@ -69,6 +70,7 @@ final class SourceSockets {
                 packetMaximum - JSONLimits.framingByteCountMaximum,
                 FileStoreLimits.eventByteCountMaximum)
         self.services = services
+        self.log = log
         self.loopIndex = loopIndex
         self.shared = shared
         self.rates = rates
@@ -303,7 +305,13 @@ final class SourceSockets {
             write(refusal, to: connection, in: &loop)
             services.interfaces.countRefusal(at: .diuit)
             if event?.name == "authenticate", error.status == 403 {
-                _ = services.operators.failures.note(loop.peer(of: connection), at: loop.now)
+                let peer = loop.peer(of: connection)
+                // Guesses are not logged above the limit.
+                if services.operators.failures.note(peer, at: loop.now) == nil {
+                    log.writeRefusal(
+                        .authenticationFailed, of: peer, user: "", reason: .badUserNameOrPassword,
+                        "interface diuit: no valid session")
+                }
                 leave(connection, after: 403, in: &loop)
             } else {
                 countRefusal(connection, in: &loop)

@@ -105,7 +105,8 @@ extension QuickBloxInterface {
         let found = try conversations(hasMessages: false).first { conversation in
             switch dialog {
             case .group(let group): conversation.groupid == group
-            case .users: conversation.user == dialog.other(than: user)
+            case .users:
+                dialog.other(than: user).flatMap { conversation.user?.isSameName(as: $0) } ?? false
             }
         }
         return found?.readThrough ?? 0

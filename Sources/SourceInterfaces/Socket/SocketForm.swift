@@ -61,11 +61,14 @@ public enum SocketForm: Hashable, Sendable {
         self == .socketIO ? [UInt8(ascii: "3")] + content : Array(#"{"event":"pong"}"#.utf8)
     }
 
+    /// Ends after which a client may come back: it was silent (408), such as a telephone that
+    /// slept, comes too often (429), the broker stops (503), or the store is full (507).
+    private static let temporaryCodes: Set = [408, 429, 503, 507]
+
     /// The last message of a connection; nil for none. Clients of Socket.IO do not come back after
-    /// it. Those of a broker that stops (503), and those that were silent (408), such as a
-    /// telephone that slept, shall: their connection ends without it.
+    /// it, so that a temporary end has none.
     public func farewell(after code: Int) -> [UInt8]? {
-        self == .socketIO && code != 503 && code != 408 ? Array("41".utf8) : nil
+        self == .socketIO && !Self.temporaryCodes.contains(code) ? Array("41".utf8) : nil
     }
 
     public func event(_ name: String, _ data: SourceValue) -> [UInt8] {

@@ -21,7 +21,7 @@ private final class Site: CustomReflectable {
         let server = broker.server
         sockets = SourceSockets(
             server.web, loopIndex: 0, shared: server.shared, rates: server.rates,
-            clock: server.clock, packetMaximum: 1 << 20)
+            clock: server.clock, packetMaximum: 1 << 20, log: server.log)
         loop.now = server.clock.moment().instant
         sockets.open(loop.connection, .plain, in: &loop)
     }

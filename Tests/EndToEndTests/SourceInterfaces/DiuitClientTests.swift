@@ -83,6 +83,8 @@ extension EndToEndTests {
                     "\(try await broker.port("http"))", try broker.token("alice"),
                     try broker.token("bob"),
                 ], partCount: 5)
+            _ = try await broker.process.line(
+                with: "event=auth_failed address=", "interface diuit: no valid session")
         }
 
         @Test func `files of messages have addresses, and survive kill -9`() async throws {

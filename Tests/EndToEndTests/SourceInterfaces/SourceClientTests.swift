@@ -140,6 +140,17 @@ extension EndToEndTests {
             #expect(try await Self.status("POST", "/auth/login", rosa, port: port) == 403)
         }
 
+        @Test func `registrations of a name that is taken are limited as others`() async throws {
+            let broker = try await Self.broker("rest", "registration")
+            let port = try await broker.port("http")
+            let body = #"{"username": "rosa", "password": "geheim"}"#
+            var statuses: [Int] = []
+            for _ in 1...11 {
+                statuses.append(try await Self.status("POST", "/auth/register", body, port: port))
+            }
+            #expect(statuses == [200] + Array(repeating: 409, count: 9) + [429])
+        }
+
         /// Who adds a name to a list means the person who has it, also before it is a user.
         @Test func `a name that a list or a right has cannot be registered`() async throws {
             let broker = try await Self.broker("rest", "registration")
