@@ -132,6 +132,7 @@ struct PushRelay: ~Copyable {
             guard drainDeadline == nil else { return }
             drainDeadline = now.instant.advanced(byMilliseconds: RelayLimits.drainMilliseconds)
             dispatcher.drain()
+        case .totals: dispatcher.logTotals()
         }
     }
 

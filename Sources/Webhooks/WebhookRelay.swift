@@ -102,6 +102,7 @@ struct WebhookRelay: ~Copyable {
             guard drainDeadline == nil else { return }
             drainDeadline = now.instant.advanced(byMilliseconds: RelayLimits.drainMilliseconds)
             dispatcher.drain()
+        case .totals: dispatcher.logTotals()
         }
     }
 
