@@ -53,13 +53,8 @@ public enum PushLimits {
     static let targetsMaximum = 8
     /// Destinations whose health is remembered while nothing waits for them: some megabytes.
     static let destinationsMaximum = 50_000
-    /// Turns of results and new attempts, after which the record has its turn: acknowledgements
-    /// must not wait for a storm.
-    static let roundsMaximum = 16
     /// Descriptors beside those of the attempts: files, sockets, and those of libcurl.
     static let otherDescriptorsMaximum = 256
-    /// The longest wait of the relay's thread, in milliseconds: clocks may jump.
-    static let waitMilliseconds: UInt64 = 3_600_000
     /// Changes are synced together after this time, so that a burst has one sync.
     static let syncMilliseconds: UInt64 = 20
     /// The same where nobody waits for it: results, and the log.

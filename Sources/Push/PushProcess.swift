@@ -8,18 +8,7 @@ import MartletClient
 import Primitives
 import Relay
 
-/// Stops a running relay from other threads.
-public final class PushControl: Sendable {
-    let waker = RelayWaker()
-    package let inputs: InputQueue
-
-    public init() { inputs = InputQueue(waker) }
-
-    /// The relay begins no more attempts, waits for open ones, and stops.
-    public func drain() { inputs.put(.drain) }
-}
-
-/// Runs a relay until ``PushControl/drain()``, or until it cannot continue.
+/// Runs a relay until ``RelayControl/drain()``, or until it cannot continue.
 public enum PushProcess {
     /// Why a relay ended.
     public enum End: Sendable {
@@ -38,14 +27,14 @@ public enum PushProcess {
 
     /// Runs it on the calling thread.
     public static func run(
-        _ settings: PushSettings, _ control: PushControl
+        _ settings: PushSettings, _ control: RelayControl
     ) throws(Failure) -> End {
         try run(settings, control, hasBroker: true)
     }
 
     /// - Parameter hasBroker: false for a relay whose inputs come from a test.
     package static func run(
-        _ settings: PushSettings, _ control: PushControl, hasBroker: Bool
+        _ settings: PushSettings, _ control: RelayControl, hasBroker: Bool
     ) throws(Failure) -> End {
         let record: RecordFile<PushRecord>
         do throws(RecordFailure) {

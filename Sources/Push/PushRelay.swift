@@ -46,7 +46,7 @@ struct PushRelay: ~Copyable {
             waker, rules: AddressRules(allowed: settings.relay.privateNetworks),
             requestsMaximum: min(settings.concurrency, PushLimits.connectionsMaximum))
         dispatcher = WakeDispatcher(
-            settings, stored: record.stored, seed: .random(in: 0...(.max)), now: Self.now)
+            settings, stored: record.stored, seed: .random(in: 0...(.max)), now: SystemClocks.now)
         self.record = record
         apns = APNsSender(settings.apns)
         fcm = settings.fcm.map { FCMSender($0) }
@@ -58,22 +58,11 @@ struct PushRelay: ~Copyable {
         }
     }
 
-    private static var now: Moment {
-        func milliseconds(_ clock: clockid_t) -> UInt64 {
-            var time = timespec()
-            clock_gettime(clock, &time)
-            return UInt64(time.tv_sec) * 1_000 + UInt64(time.tv_nsec) / 1_000_000
-        }
-        return Moment(
-            instant: Instant(milliseconds: milliseconds(CLOCK_MONOTONIC)),
-            unixMilliseconds: milliseconds(CLOCK_REALTIME))
-    }
-
     /// Runs until the relay has stopped.
     mutating func run() throws(RecordFailure) -> PushProcess.End {
         Self.raiseDescriptorLimit(
             to: settings.concurrency + PushLimits.otherDescriptorsMaximum)
-        let start = Self.now
+        let start = SystemClocks.now
         if settings.relay.totalsSeconds > 0 {
             nextTotals = start.instant.advanced(bySeconds: UInt64(settings.relay.totalsSeconds))
         }
@@ -82,7 +71,7 @@ struct PushRelay: ~Copyable {
         try record.renew(from: &dispatcher)
         session?.start(wants: [], obsolete: [])
         while true {
-            let now = Self.now
+            let now = SystemClocks.now
             for input in inputs.takeAll() { take(input, now) }
             turn(now)
             try save(now.instant)
@@ -132,6 +121,7 @@ struct PushRelay: ~Copyable {
             guard drainDeadline == nil else { return }
             drainDeadline = now.instant.advanced(byMilliseconds: RelayLimits.drainMilliseconds)
             dispatcher.drain()
+        case .totals: dispatcher.logTotals()
         }
     }
 
@@ -157,7 +147,7 @@ struct PushRelay: ~Copyable {
         var rounds = 0
         while !completions.isEmpty {
             for completion in completions { take(completion, now) }
-            guard rounds < PushLimits.roundsMaximum else { return }
+            guard rounds < RelayLimits.roundsMaximum else { return }
             rounds += 1
             beginAll(now)
             completions = pool.perform()
@@ -374,9 +364,9 @@ struct PushRelay: ~Copyable {
     }
 
     private mutating func leave() throws(RecordFailure) {
-        try save(Self.now.instant, isForced: true)
+        try save(SystemClocks.now.instant, isForced: true)
         // A record that was cut on a full disk has nothing yet.
-        if dispatcher.hasUnwritten { try save(Self.now.instant, isForced: true) }
+        if dispatcher.hasUnwritten { try save(SystemClocks.now.instant, isForced: true) }
         if let position = dispatcher.takeAcknowledgement() { session?.acknowledge(position) }
         session?.close()
         dispatcher.logTotals()
@@ -392,12 +382,13 @@ struct PushRelay: ~Copyable {
     }
 
     private func wait() {
-        let now = Self.now.instant
+        let now = SystemClocks.now.instant
         var deadline = min(dispatcher.nextDeadline(now: now), nextTotals)
         if let drainDeadline { deadline = min(deadline, drainDeadline) }
         if !dispatcher.deadLetters.isEmpty, drainDeadline == nil {
             deadline = min(deadline, nextResendLook)
         }
-        pool.wait(milliseconds: min(deadline.milliseconds(since: now), PushLimits.waitMilliseconds))
+        pool.wait(
+            milliseconds: min(deadline.milliseconds(since: now), RelayLimits.waitMilliseconds))
     }
 }

@@ -20,6 +20,8 @@ package enum RelayInput: Sendable {
     /// The broker refuses the login permanently, or ended the session.
     case stopped(String)
     case drain
+    /// Somebody asks for the counters.
+    case totals
 }
 
 /// The inputs, from other threads to the relay's.

@@ -44,6 +44,11 @@ package enum RelayLimits {
     /// Between two looks for requests of `dead-letters --resend`, in milliseconds, while there are
     /// dead letters.
     package static let resendMilliseconds: UInt64 = 1_000
+    /// Turns of results and new attempts, after which the record has its turn: acknowledgements
+    /// must not wait for a storm.
+    package static let roundsMaximum = 16
+    /// The longest wait of the relay's thread, in milliseconds: clocks may jump.
+    package static let waitMilliseconds: UInt64 = 3_600_000
     /// Between two looks for what has expired, in milliseconds.
     package static let sweepMilliseconds: UInt64 = 60_000
     /// How long open requests may take after SIGTERM, in milliseconds: below systemd's 90 s.

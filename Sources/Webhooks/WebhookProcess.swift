@@ -5,18 +5,7 @@ import CommandLineOptions
 import MartletClient
 import Relay
 
-/// Stops a running relay from other threads.
-public final class WebhookControl: Sendable {
-    let waker = RelayWaker()
-    let inputs: InputQueue
-
-    public init() { inputs = InputQueue(waker) }
-
-    /// The relay begins no more requests, waits for open ones, and stops.
-    public func drain() { inputs.put(.drain) }
-}
-
-/// Runs a relay until ``WebhookControl/drain()``, or until it cannot continue.
+/// Runs a relay until ``RelayControl/drain()``, or until it cannot continue.
 public enum WebhookProcess {
     /// Why a relay ended.
     public enum End: Sendable {
@@ -33,7 +22,7 @@ public enum WebhookProcess {
 
     /// Runs it on the calling thread.
     public static func run(
-        _ settings: WebhookSettings, _ control: WebhookControl
+        _ settings: WebhookSettings, _ control: RelayControl
     ) throws(Failure) -> End {
         let record: RecordFile<RecordContent>
         do throws(RecordFailure) {

@@ -2,7 +2,6 @@
 
 import ClientProgram
 import CommandLineOptions
-import Glibc
 import MartletClient
 import Primitives
 import Relay
@@ -38,25 +37,14 @@ struct WebhookRelay: ~Copyable {
             requestsMaximum: concurrency)
         dispatcher = EventDispatcher(
             settings, stored: record.stored, seed: .random(in: 0...(.max)),
-            now: Self.now)
+            now: SystemClocks.now)
         self.record = record
         obsolete = dispatcher.replaceFilters(settings.filters)
     }
 
-    private static var now: Moment {
-        func milliseconds(_ clock: clockid_t) -> UInt64 {
-            var time = timespec()
-            clock_gettime(clock, &time)
-            return UInt64(time.tv_sec) * 1_000 + UInt64(time.tv_nsec) / 1_000_000
-        }
-        return Moment(
-            instant: Instant(milliseconds: milliseconds(CLOCK_MONOTONIC)),
-            unixMilliseconds: milliseconds(CLOCK_REALTIME))
-    }
-
     /// Runs until the relay has stopped.
     mutating func run() throws(RecordFailure) -> WebhookProcess.End {
-        let start = Self.now
+        let start = SystemClocks.now
         if settings.relay.totalsSeconds > 0 {
             nextTotals = start.instant.advanced(bySeconds: UInt64(settings.relay.totalsSeconds))
         }
@@ -66,7 +54,7 @@ struct WebhookRelay: ~Copyable {
             wants: settings.filters.map { .filter($0) } + settings.groups.map { .group($0) },
             obsolete: obsolete)
         while true {
-            let now = Self.now
+            let now = SystemClocks.now
             for input in inputs.takeAll() { take(input, now) }
             turn(now)
             try save(now.instant)
@@ -102,6 +90,7 @@ struct WebhookRelay: ~Copyable {
             guard drainDeadline == nil else { return }
             drainDeadline = now.instant.advanced(byMilliseconds: RelayLimits.drainMilliseconds)
             dispatcher.drain()
+        case .totals: dispatcher.logTotals()
         }
     }
 
@@ -117,42 +106,33 @@ struct WebhookRelay: ~Copyable {
         var completions = pool.perform()
         // A result may permit the next request of its key, whose bytes are sent in this turn too.
         var rounds = 0
-        while !completions.isEmpty, rounds < 16 {
-            for completion in completions {
-                guard let attempt = attempts.removeValue(forKey: completion.tag) else {
-                    preconditionFailure("request \(completion.tag) has ended before")
-                }
-                dispatcher.finish(attempt, with: completion.result, now: now)
-            }
+        while !completions.isEmpty {
+            for completion in completions { take(completion, now) }
+            guard rounds < RelayLimits.roundsMaximum else { return }
+            rounds += 1
             begin(now)
             completions = pool.perform()
-            rounds += 1
         }
-        for completion in completions {
-            guard let attempt = attempts.removeValue(forKey: completion.tag) else {
-                preconditionFailure("request \(completion.tag) has ended before")
-            }
-            dispatcher.finish(attempt, with: completion.result, now: now)
+    }
+
+    private mutating func take(_ completion: TransferPool.Completion, _ now: Moment) {
+        guard let attempt = attempts.removeValue(forKey: completion.tag) else {
+            preconditionFailure("request \(completion.tag) has ended before")
         }
+        dispatcher.finish(attempt, with: completion.result, now: now)
     }
 
     private mutating func begin(_ now: Moment) {
         while let attempt = dispatcher.nextAttempt(now: now) {
             let hook = settings.hooks[attempt.hook]
-            let seconds = now.unixSeconds
-            let signatures = hook.secrets.map {
-                $0.signature(identifier: attempt.identifier, seconds: seconds, body: attempt.body)
-            }
             lastTag += 1
             attempts[lastTag] = attempt
             pool.begin(
-                TransferRequest(
-                    url: hook.url, authorityFile: hook.authorityFile,
-                    timeoutSeconds: hook.timeoutSeconds,
-                    fields: [
-                        "webhook-id: \(attempt.identifier)", "webhook-timestamp: \(seconds)",
-                        "webhook-signature: \(signatures.joined(separator: " "))",
-                    ], body: attempt.body), tag: lastTag)
+                .signed(
+                    hook.url, body: attempt.body, identifier: attempt.identifier,
+                    seconds: now.unixSeconds, secrets: hook.secrets,
+                    authorityFile: hook.authorityFile, timeoutSeconds: hook.timeoutSeconds),
+                tag: lastTag)
         }
     }
 
@@ -197,9 +177,9 @@ struct WebhookRelay: ~Copyable {
 
     private mutating func leave() throws(RecordFailure) {
         dispatcher.requestRecord()
-        try save(Self.now.instant)
+        try save(SystemClocks.now.instant)
         // A record that was cut on a full disk has nothing yet.
-        if dispatcher.hasUnwritten { try save(Self.now.instant) }
+        if dispatcher.hasUnwritten { try save(SystemClocks.now.instant) }
         if let position = dispatcher.takeAcknowledgement() { session.acknowledge(position) }
         session.close()
         dispatcher.logTotals()
@@ -215,12 +195,13 @@ struct WebhookRelay: ~Copyable {
     }
 
     private func wait() {
-        let now = Self.now.instant
+        let now = SystemClocks.now.instant
         var deadline = min(dispatcher.nextDeadline(now: now), nextTotals)
         if let drainDeadline { deadline = min(deadline, drainDeadline) }
         if dispatcher.mayResend, drainDeadline == nil {
             deadline = min(deadline, nextResendLook)
         }
-        pool.wait(milliseconds: min(deadline.milliseconds(since: now), 3_600_000))
+        pool.wait(
+            milliseconds: min(deadline.milliseconds(since: now), RelayLimits.waitMilliseconds))
     }
 }

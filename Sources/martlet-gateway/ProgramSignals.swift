@@ -1,4 +1,4 @@
-// The signals of a gateway, a bridge and their relatives: stop, read the files again, write a line
+// The signals of a gateway, a bridge and a relay: stop, read the files again, write a line
 // of counters.
 
 import Glibc

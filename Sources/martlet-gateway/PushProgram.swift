@@ -5,7 +5,6 @@ import Files
 import Glibc
 import Push
 import Relay
-import Threads
 
 enum PushOption: String, OptionRules {
     case config
@@ -63,8 +62,8 @@ enum PushOption: String, OptionRules {
 
         Martlet's token may also be in MARTLET_TOKEN. log, dead-letters and try-template work while
         the relay runs. After SIGTERM, SIGINT or SIGHUP the relay waits for open attempts and
-        stops; a second SIGTERM or SIGINT stops it at once. docs/operating/push.md lists all keys
-        and the guarantees.
+        stops; a second SIGTERM or SIGINT stops it at once. SIGUSR1 writes a line of counters.
+        docs/operating/push.md lists all keys and the guarantees.
         """
 }
 
@@ -142,13 +141,14 @@ enum PushProgram {
     }
 
     private static func run(_ settings: PushSettings) -> ExitCode {
-        let signals = StopSignals()
+        let signals = ProgramSignals()
         // A destination may close a connection that is written to.
         signal(SIGPIPE, SIG_IGN)
         // A record that reaches the limit of a file's size is a full disk.
         signal(SIGXFSZ, SIG_IGN)
-        let control = PushControl()
-        signals.whenFirstComes { _ in control.drain() }
+        let control = RelayControl()
+        signals.receive(
+            reload: nil, report: { control.logTotals() }, stop: { control.drain() })
         do throws(PushProcess.Failure) {
             switch try PushProcess.run(settings, control) {
             case .stopped: return .success

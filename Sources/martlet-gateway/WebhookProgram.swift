@@ -4,7 +4,6 @@ import CommandLineOptions
 import Files
 import Glibc
 import Relay
-import Threads
 import Webhooks
 
 enum WebhookOption: String, OptionRules {
@@ -54,7 +53,8 @@ enum WebhookOption: String, OptionRules {
         Martlet's token may also be in MARTLET_TOKEN. dead-letters prints the events that could not
         be delivered, also while the relay runs. After SIGTERM, SIGINT or SIGHUP the relay waits for
         open requests and stops; a second SIGTERM or SIGINT stops it at once. No event is lost by
-        that or by a kill. docs/operating/webhooks.md lists all keys and the guarantees.
+        that or by a kill. SIGUSR1 writes a line of counters. docs/operating/webhooks.md lists all
+        keys and the guarantees.
         """
 }
 
@@ -91,13 +91,14 @@ enum WebhookProgram {
     }
 
     private static func run(_ settings: WebhookSettings) -> ExitCode {
-        let signals = StopSignals()
+        let signals = ProgramSignals()
         // A destination may close a connection that is written to.
         signal(SIGPIPE, SIG_IGN)
         // A record that reaches the limit of a file's size is a full disk.
         signal(SIGXFSZ, SIG_IGN)
-        let control = WebhookControl()
-        signals.whenFirstComes { _ in control.drain() }
+        let control = RelayControl()
+        signals.receive(
+            reload: nil, report: { control.logTotals() }, stop: { control.drain() })
         do throws(WebhookProcess.Failure) {
             switch try WebhookProcess.run(settings, control) {
             case .stopped: return .success

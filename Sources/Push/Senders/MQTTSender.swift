@@ -170,7 +170,7 @@ final class MQTTSender: Sendable {
         }
         var underWay: [UInt64: Job] = [:]
         var isProgress = false
-        let opened = Self.now
+        let opened = SystemClocks.now.instant
         var lastUse = opened
         var lastAnswer = opened
         var end = ""
@@ -179,7 +179,7 @@ final class MQTTSender: Sendable {
             if state.withLock({ $0.isStopped }) { break }
             if link.isConnected {
                 for var job in takeJobs(underWay: underWay.count) {
-                    lastUse = Self.now
+                    lastUse = SystemClocks.now.instant
                     job.sent = lastUse
                     underWay[job.tag] = job
                     let packet = link.publish(
@@ -196,7 +196,7 @@ final class MQTTSender: Sendable {
             let begun = link.isConnected ? underWay.values.map(\.sent).min() ?? lastUse : opened
             let time = isIdle ? Self.idleMilliseconds : settings.answerMilliseconds
             let deadline = begun.advanced(byMilliseconds: time)
-            let wait = deadline.milliseconds(since: Self.now)
+            let wait = deadline.milliseconds(since: SystemClocks.now.instant)
             guard wait > 0 else {
                 if !isIdle { end = Self.timeout }
                 break
@@ -212,7 +212,7 @@ final class MQTTSender: Sendable {
                 case .acknowledged(let tag, let reason):
                     underWay[tag] = nil
                     isProgress = true
-                    lastUse = Self.now
+                    lastUse = SystemClocks.now.instant
                     lastAnswer = lastUse
                     let outcome: SendOutcome =
                         reason.isFailure ? .refused("\(reason.name)", isFinal: false) : .delivered
@@ -230,7 +230,8 @@ final class MQTTSender: Sendable {
             // A broker that answers nothing takes nothing of anybody.
             let ignored = jobs.filter {
                 $0.sent < lastAnswer
-                    && Self.now.milliseconds(since: $0.sent) >= settings.answerMilliseconds
+                    && SystemClocks.now.instant.milliseconds(since: $0.sent)
+                        >= settings.answerMilliseconds
             }
             guard !ignored.isEmpty else {
                 fail(jobs, end)
@@ -248,12 +249,6 @@ final class MQTTSender: Sendable {
 
     private static let lost = "connection lost"
     private static let timeout = "timeout"
-
-    private static var now: Instant {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return Instant(milliseconds: UInt64(time.tv_sec) * 1_000 + UInt64(time.tv_nsec) / 1_000_000)
-    }
 }
 
 /// A connection of libcurl without a protocol of its own.

@@ -85,17 +85,10 @@ package enum RequestSender {
             ("timestamp", .text(LogTime.text(unixMilliseconds: now.unixMilliseconds))),
             ("data", .object(data)),
         ]).json
-        let seconds = now.unixSeconds
-        let signatures = settings.secrets.map {
-            $0.signature(identifier: identifier, seconds: seconds, body: body)
-        }
-        var request = TransferRequest(
-            url: url, authorityFile: settings.authorityFile,
-            timeoutSeconds: (settings.timeoutMilliseconds + 999) / 1_000,
-            fields: [
-                "webhook-id: \(identifier)", "webhook-timestamp: \(seconds)",
-                "webhook-signature: \(signatures.joined(separator: " "))",
-            ], body: body)
+        var request = TransferRequest.signed(
+            url, body: body, identifier: identifier, seconds: now.unixSeconds,
+            secrets: settings.secrets, authorityFile: settings.authorityFile,
+            timeoutSeconds: (settings.timeoutMilliseconds + 999) / 1_000)
         request.timeoutMilliseconds = settings.timeoutMilliseconds
         return request
     }

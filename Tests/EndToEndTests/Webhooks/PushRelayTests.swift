@@ -67,6 +67,30 @@ extension EndToEndTests {
             #expect(!relay.hasToldSecret && !relay.text.contains("127.0.0.1:\(receiver.port)"))
         }
 
+        @Test(arguments: ["push", "webhook"])
+        func `SIGUSR1 writes the counters`(command: String) async throws {
+            let broker = try await broker()
+            let relay =
+                command == "push"
+                ? try await relay(broker)
+                : try await TestRelay(
+                    broker,
+                    hooks: """
+                        {
+                          name: "a", url: "http://127.0.0.1:9/a", secretFiles: [SECRET],
+                          kinds: ["message.user"],
+                        }
+                        """, settings: "totalsSeconds: 0,")
+            for number in 1...2 {
+                let count = relay.process!.lines.count
+                relay.process!.signal(SIGUSR1)
+                let line = try await relay.process!.line(with: "event=totals", from: count)
+                #expect(line.contains(" waiting=0 dead_letters=0 open_circuits=0"), "\(number)")
+            }
+            _ = try await relay.stop()
+            #expect(relay.text.components(separatedBy: "event=totals").count - 1 == 3)
+        }
+
         @Test(arguments: [1, 2])
         func `killed relays and brokers lose no wake-up of an acknowledged message`(
             seed: Int

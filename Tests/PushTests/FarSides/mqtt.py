@@ -19,7 +19,6 @@ parser.add_argument("--chatter", action="store_true")
 parser.add_argument("user")
 parser.add_argument("password")
 options = parser.parse_args()
-tasks = []
 plan = [step for step in options.plan.split(",") if step]
 
 
@@ -46,10 +45,10 @@ def texts(body, offset):
         offset += 2 + count
 
 
-async def chatter(writer):
-    while not writer.is_closing():
+def chatter(writer):
+    if not writer.is_closing():
         writer.write(b"\xd0\x00")
-        await asyncio.sleep(0.1)
+        asyncio.get_running_loop().call_later(0.1, chatter, writer)
 
 
 async def serve(reader, writer):
@@ -64,7 +63,7 @@ async def serve(reader, writer):
         if not options.silent:
             writer.write(bytes([0x20, 2, 0, 0 if accepted else 5]))
         if options.chatter:
-            tasks.append(asyncio.create_task(chatter(writer)))
+            chatter(writer)
         while accepted:
             first, body = await packet(reader)
             if first == 0xE0:

@@ -161,7 +161,7 @@ struct TestKeys {
 /// A relay without a broker.
 final class TestRelay: @unchecked Sendable {
     let settings: PushSettings
-    private let control = PushControl()
+    private let control = RelayControl()
     private let ended = DispatchSemaphore(value: 0)
     private var number: UInt64 = 0
     private var hasStopped = false
