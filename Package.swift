@@ -103,6 +103,7 @@ let package = Package(
                 .embedInCode("Page/navigation.js"),
                 .embedInCode("Page/overview.js"),
                 .embedInCode("Page/receipts.js"),
+                .embedInCode("Page/users.js"),
             ]),
 
         // Composition.
