@@ -104,6 +104,7 @@ let package = Package(
                 .embedInCode("Page/navigation.js"),
                 .embedInCode("Page/overview.js"),
                 .embedInCode("Page/receipts.js"),
+                .embedInCode("Page/users.js"),
             ]),
 
         // Composition.

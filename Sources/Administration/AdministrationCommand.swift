@@ -49,6 +49,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case listWakeTargets(ListWakeTargets)
     case removeWakeTarget(RemoveWakeTarget)
     case testWake(TestWake)
+    case listWakeLog(ListWakeLog)
     case listRetained(ListRetained)
     case showRetained(ShowRetained)
     case deleteRetained(DeleteRetained)
@@ -124,6 +125,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case listWakeTargets = "wake.list"
         case removeWakeTarget = "wake.remove"
         case testWake = "wake.test"
+        case listWakeLog = "wake.log"
         case listRetained = "retained.list"
         case showRetained = "retained.show"
         case deleteRetained = "retained.delete"
@@ -200,6 +202,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listWakeTargets: .listWakeTargets
         case .removeWakeTarget: .removeWakeTarget
         case .testWake: .testWake
+        case .listWakeLog: .listWakeLog
         case .listRetained: .listRetained
         case .showRetained: .showRetained
         case .deleteRetained: .deleteRetained
@@ -297,6 +300,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listWakeTargets: self = .listWakeTargets(try Self.body(line))
         case .removeWakeTarget: self = .removeWakeTarget(try Self.body(line))
         case .testWake: self = .testWake(try Self.body(line))
+        case .listWakeLog: self = .listWakeLog(try Self.body(line))
         case .listRetained: self = .listRetained(try Self.body(line))
         case .showRetained: self = .showRetained(try Self.body(line))
         case .deleteRetained: self = .deleteRetained(try Self.body(line))
@@ -361,6 +365,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .showReceipts(let request): request.limit.map { ($0, ShowReceipts.countMaximum) }
         case .listKeptTopics(let request): request.limit.map { ($0, ListKeptTopics.countMaximum) }
         case .listRetained(let request): request.limit.map { ($0, ListRetained.countMaximum) }
+        case .listWakeLog(let request): request.limit.map { ($0, ListWakeLog.countMaximum) }
         case .listUsers(let request): request.limit.map { ($0, ListUsers.countMaximum) }
         case .listRefusals(let request): request.limit.map { ($0, ListRefusals.countMaximum) }
         case .readActivity(let request): request.limit.map { ($0, ReadActivity.countMaximum) }

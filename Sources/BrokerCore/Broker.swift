@@ -41,6 +41,7 @@ public struct Broker: ~Copyable, Sendable {
     var untakenReceivers = UntakenReceivers()
     var inspections = Inspections()
     var wakes = WakeTable()
+    var wakeReports = WakeReportTable()
     var brokerEvents = BrokerEventQueue()
 
     var deadlines: Deadlines

@@ -495,6 +495,14 @@ public struct CoreLimits: Sendable {
     /// Maximum bytes of the address of a wake target: tokens of push services and URLs in the field
     /// are shorter.
     public static let wakeAddressBytesMaximum = 2_048
+    /// Maximum number of entries of a user that a relay reported: the last days of one wake-up an
+    /// hour, with an entry for the request and one for what came of it.
+    public static let wakeReportsOfUserMaximum = 100
+    /// Maximum number of entries of the users of one app: about 4 MiB with details of the longest
+    /// kind.
+    public static let wakeReportsOfAppMaximum = 20_000
+    /// The latest time of an entry, in Unix milliseconds: the end of the year 9999.
+    static let reportTimeMaximum: UInt64 = 253_402_300_799_999
     /// Maximum bytes of a language tag: RFC 5646 (section 4.4.1) names 35 as enough.
     public static let languageBytesMaximum = 35
     /// Maximum bytes of a text in a request to wake: push services transport 4 KiB in all.

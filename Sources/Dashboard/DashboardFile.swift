@@ -28,6 +28,7 @@ public struct DashboardFile: Sendable {
         script("/navigation.js", PackageResources.navigation_js),
         script("/overview.js", PackageResources.overview_js),
         script("/receipts.js", PackageResources.receipts_js),
+        script("/users.js", PackageResources.users_js),
     ]
 
     private static func script(_ path: StaticString, _ content: [UInt8]) -> DashboardFile {

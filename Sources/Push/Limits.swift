@@ -47,6 +47,11 @@ public enum PushLimits {
     /// Places of removed entries in the order of the log, beyond one for each entry, before it is
     /// made anew.
     static let logSlackCount = 1_000
+    /// Entries of the log that wait until the broker takes them: about 150 bytes each. The oldest
+    /// make room.
+    static let reportsMaximum = 10_000
+    /// Time after a report that the broker did not answer, in milliseconds.
+    static let reportMilliseconds: UInt64 = 2_000
     /// Changes that wait for a full disk. Later entries of the log are lost.
     static let changesMaximum = 100_000
     /// Targets of one event: the broker permits eight for a user.

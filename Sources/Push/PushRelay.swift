@@ -138,9 +138,11 @@ struct PushRelay: ~Copyable {
             case .sent(let tag, let outcome): finish(tag, outcome, now: now)
             case .removed(let key, let refusal):
                 dispatcher.finish(removal: key, refusal: refusal, now: now)
+            case .reported(let outcome): dispatcher.finish(report: outcome, now: now)
             }
         }
         while let key = dispatcher.nextRemoval(now: now.instant) { remove(key) }
+        if let reports = dispatcher.nextReport(now: now.instant) { report(reports) }
         beginAll(now)
         var completions = pool.perform()
         // A result may permit the next attempt, whose bytes are sent in this turn too.
@@ -327,6 +329,22 @@ struct PushRelay: ~Copyable {
                     returns.put(.removed(key, refusal: nil))
                 } else {
                     returns.put(.removed(key, refusal: "\(error)"))
+                }
+            }
+        }
+    }
+
+    private func report(_ reports: [WakeReport]) {
+        guard let session else { return returns.put(.reported(.taken)) }
+        let returns = returns
+        Task {
+            do throws(MartletError) {
+                try await session.client.report(reports)
+                returns.put(.reported(.taken))
+            } catch {
+                switch error {
+                case .refused, .invalid: returns.put(.reported(.refused("\(error)")))
+                default: returns.put(.reported(.failed))
                 }
             }
         }

@@ -1,5 +1,5 @@
-// What other threads give back to the relay's: results of publications, of datagrams to names, and
-// of removals at the broker.
+// What other threads give back to the relay's: results of publications, of datagrams to names, of
+// removals at the broker, and of reports to it.
 
 import Relay
 import Threads
@@ -8,6 +8,7 @@ enum PushReturn: Sendable {
     case sent(tag: UInt64, SendOutcome)
     /// The broker's reason; nil if it has no such target any more.
     case removed(WakeKey, refusal: String?)
+    case reported(ReportOutcome)
 }
 
 final class PushReturns: Sendable {

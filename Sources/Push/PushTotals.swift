@@ -32,6 +32,8 @@ struct PushTotals: Hashable {
     var dropped: UInt64 = 0
     /// Entries of the log that a full disk lost.
     var logLost: UInt64 = 0
+    /// Entries of the log that the broker did not get.
+    var unreported: UInt64 = 0
     /// Writes of the record that were synced.
     var recordWrites: UInt64 = 0
     /// At present: wake-ups that wait, dead letters, circuits that are open.
@@ -45,7 +47,7 @@ struct PushTotals: Hashable {
             + "gone=\(gone) removed=\(removed) hook_asked=\(hookAsked) "
             + "hook_silent=\(hookSilent) suppressed=\(suppressed) died=\(died) resent=\(resent) "
             + "discarded=\(discarded) dropped=\(dropped) log_lost=\(logLost) "
-            + "record_writes=\(recordWrites) waiting=\(waiting) dead_letters=\(deadLetters) "
-            + "open_circuits=\(openCircuits)"
+            + "unreported=\(unreported) record_writes=\(recordWrites) waiting=\(waiting) "
+            + "dead_letters=\(deadLetters) open_circuits=\(openCircuits)"
     }
 }

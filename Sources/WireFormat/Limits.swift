@@ -82,6 +82,10 @@ public enum WireLimits {
     public static var wakeAddressByteCountMaximum: Int { 2_048 }
     /// Bytes of a language tag: what RFC 5646 (section 4.4.1) names as enough.
     public static var languageByteCountMaximum: Int { 35 }
+    /// Entries of one report of a relay: a step of the core takes them all.
+    public static var wakeReportMaximum: Int { 32 }
+    /// Bytes of the detail of an entry: a status and a reason of a push service.
+    public static var wakeDetailByteCountMaximum: Int { 96 }
     /// Bytes of what a message has for those who are woken: APNs and FCM transport 4 KiB.
     public static var pushByteCountMaximum: Int { 4_096 }
 

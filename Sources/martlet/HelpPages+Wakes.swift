@@ -6,6 +6,7 @@ extension HelpPages {
         martlet wake list --user USER
         martlet wake remove --user USER --id ID
         martlet wake test --user USER [--id ID]
+        martlet wake log --user USER [--count N] [--follow]
 
         Wake targets say where a relay reaches a user of whom no device is connected
         (docs/operating/wake-ups.md). A user has at most 8. Setting one again with the same device,
@@ -22,7 +23,12 @@ extension HelpPages {
         test                 asks the relay to wake the user now, at all targets or at the one of
                                --id
 
-        list, set, remove, test
+        log                  shows what the relay reported since the broker was started: what
+                             was asked, sent, refused and dropped, and why. At most 100 entries
+          --count N, -n        only the latest N
+          --follow, -f         waits for more
+
+        list, set, remove, test, log
           --json               one JSON object per line
 
         \(administration)

@@ -73,7 +73,7 @@ enum HelpPages {
           martlet user (add | list | show | delete)
           martlet token (mint | list | revoke)
           martlet password (set | list | expire | revoke)
-          martlet wake (set | list | remove | test) --user USER
+          martlet wake (set | list | remove | test | log) --user USER
           martlet import mosquitto --config FILE [--dry-run]
           martlet session (list | show | watch | kick | delete)
           martlet queue (show | messages | drop | purge) USER

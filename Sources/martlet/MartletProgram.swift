@@ -31,6 +31,7 @@ enum Command: String, CaseIterable {
     case wakeList = "wake list"
     case wakeRemove = "wake remove"
     case wakeTest = "wake test"
+    case wakeLog = "wake log"
     case passwordSet = "password set"
     case passwordList = "password list"
     case passwordExpire = "password expire"
@@ -178,6 +179,7 @@ enum MartletProgram {
             case .wakeList: try WakeListCommand.run(arguments)
             case .wakeRemove: try WakeRemoveCommand.run(arguments)
             case .wakeTest: try WakeTestCommand.run(arguments)
+            case .wakeLog: try WakeLogCommand.run(arguments)
             case .passwordSet: try PasswordSetCommand.run(arguments)
             case .passwordList: try PasswordListCommand.run(arguments)
             case .passwordExpire: try PasswordExpireCommand.run(arguments)

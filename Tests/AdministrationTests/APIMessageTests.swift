@@ -119,6 +119,8 @@ struct APIMessageTests {
         SetWakeTarget(app: "plant", user: "a", kind: .udp, address: "a:1"),
         ListWakeTargets(app: "plant", user: "a/b"),
         RemoveWakeTarget(app: "plant", user: "a", id: .max),
+        ListWakeLog(app: "plant", user: "a/b"),
+        ListWakeLog(app: "plant", user: "a", after: .max, limit: 1),
         TestWake(app: "plant", user: "a", id: 1), TestWake(app: "plant", user: "a", id: nil),
         ShowSelf(), ReloadConfiguration(), SetLogLevel(level: "debug"), ListListeners(),
         ReadActivity(), ReadActivity(limit: 50),

@@ -32,7 +32,8 @@ struct APIPrincipalTests {
     /// What keys and users do without an app in the path.
     private static let own: Set<String> = [
         "POST /messages", "POST /messages/recall", "POST /messages/replace", "POST /applied",
-        "PUT /wake-targets", "GET /wake-targets", "DELETE /wake-targets/{id}", "GET /me",
+        "PUT /wake-targets", "GET /wake-targets", "DELETE /wake-targets/{id}", "GET /wake-log",
+        "GET /me",
     ]
 
     @Test func `that is an operator may do what the role says, and names the app in the path`() {

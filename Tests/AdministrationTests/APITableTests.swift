@@ -348,6 +348,7 @@ extension AdministrationCommand {
         case .listWakeTargets(let request): request.line
         case .removeWakeTarget(let request): request.line
         case .testWake(let request): request.line
+        case .listWakeLog(let request): request.line
         case .recallMessage(let request): request.line
         case .replaceMessage(let request): request.line
         case .mintTokens(let request): request.line

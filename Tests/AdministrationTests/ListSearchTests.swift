@@ -229,7 +229,7 @@ struct ListSearchTests {
                 .listApps, .listAppKeys, .listUsers, .listTokens, .listPasswords, .listSessions,
                 .listQueueMessages, .listConversations, .listHistory, .listKeptTopics,
                 .listRetained, .listGroups, .listListeners, .listRefusals, .listLogLines,
-                .listTraces, .listOperators, .listWakeTargets,
+                .listTraces, .listOperators, .listWakeTargets, .listWakeLog,
             ])
         for operation in lists {
             guard let list = operation.list else { continue }

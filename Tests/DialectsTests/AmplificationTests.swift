@@ -314,6 +314,10 @@ private final class AmplificationTable {
             row("mute a group", Packets.request(operation, group + [1], id: 13), owner)
         case .removeWakeTarget:
             row("remove no wake target", Packets.request(operation, [0, 1], id: 11), owner)
+        case .reportWakes:
+            let entry = Packets.string8(name(1)) + [1, 2, 0, 1, 1, 1, 0]
+            let entries = [[UInt8]](repeating: entry, count: 32).flatMap { $0 }
+            row("report 32 wake-ups", Packets.request(operation, entries, id: 14), owner)
         case .groupSetMeta:
             row(
                 "set meta of a group of 100",

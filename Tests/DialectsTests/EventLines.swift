@@ -71,6 +71,7 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
             return "wake list \(identifier): '\(text(user))' \(size(maximum))"
         case .remove(let user, let target):
             return "wake remove \(identifier): '\(text(user))' \(target)"
+        case .report(let entries): return "wake report \(identifier): \(entries.count) bytes"
         }
     case .recallRequested(_, let identifier, let request):
         let message =

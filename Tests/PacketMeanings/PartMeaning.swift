@@ -140,6 +140,11 @@ private func understandParameters(
     case .removeWakeTarget:
         let name = try MRT.WakeTargetName(bytes.bytes)
         return meaning(name, in: bytes, text("user", name.user), "id=\(name.identifier)")
+    case .reportWakes:
+        let list = try MRT.WakeReportList(bytes.bytes)
+        var entries: [String] = []
+        list.forEach(in: bytes.bytes) { entries.append(words($0, bytes)) }
+        return meaning(list, in: bytes, entries.joined(separator: "; "))
     case .subscribe, .unsubscribe, .clearWill, .presence:
         preconditionFailure("whole packets show these")
     }
@@ -257,6 +262,12 @@ private func words(_ target: MRT.WakeTarget, _ bytes: UnsafeRawBufferPointer) ->
     "device=\(escape(target.device, bytes)) kind=\(target.kind) "
         + "environment=\(target.environment) language=\(escape(target.language, bytes)) "
         + "address=\(escape(target.address, bytes))"
+}
+
+private func words(_ report: MRT.WakeReport, _ bytes: UnsafeRawBufferPointer) -> String {
+    "user=\(escape(report.user, bytes)) id=\(report.target) kind=\(report.kind) "
+        + "step=\(report.step) time=\(report.time) number=\(report.number) "
+        + "count=\(report.count) detail=\(escape(report.detail, bytes))"
 }
 
 private func words(_ list: MRT.AllowList, _ bytes: UnsafeRawBufferPointer) -> String {

@@ -129,6 +129,14 @@ extension APIOperation {
             ]
         case .removeWakeTarget: [.boolean("isRemoved")]
         case .testWake: [.number("targetCount")]
+        case .listWakeLog:
+            [
+                .objects(
+                    "entries", .number("number"), .number("unixMilliseconds"), .number("id"),
+                    .text("kind"), .text("step"), .number("wake"), .number("messageCount"),
+                    .text(optional: "detail")),
+                .number("last"),
+            ]
         case .recallMessage, .replaceMessage:
             [.number("withdrawnCount"), .number("lateCount"), .texts("lateUsers")]
         case .mintTokens: [.objects("tokens", .text("user"), .text("id"), .text("token"))]

@@ -347,6 +347,7 @@ extension Broker {
             commits.delete(inbox.queue)
         }
         forgetWaking(of: user)
+        wakeReports.removeAll(of: user)
         let row = row(ofUser: user)
         registry.delete(user)
         commits.remove(row.table, key: row.key)

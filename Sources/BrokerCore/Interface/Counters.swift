@@ -102,6 +102,10 @@ public struct Counters: Hashable, Sendable {
     public var wakesWithdrawn: UInt64 = 0
     /// Texts for relays that no queue took, or whose user is not known.
     public var wakesLost: UInt64 = 0
+    /// Entries of the log of wake-ups that relays reported, and those that made room for newer
+    /// ones.
+    public var wakeReports: UInt64 = 0
+    public var wakeReportsDropped: UInt64 = 0
     /// Events of the broker that were told, and those that no queue took.
     public var brokerEventsTold: UInt64 = 0
     public var brokerEventsLost: UInt64 = 0

@@ -92,6 +92,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case wakeAddress
     case wakeLanguage
     case wakeRight
+    case wakeStep
     case pushText
 
     /// Whether it is a rule, and ``key`` a clause that tells it.
@@ -186,6 +187,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .wakeAddress: "the address is none of its kind"
         case .wakeLanguage: "a language has letters, digits and dashes"
         case .wakeRight: "no right allows to see the wake targets of this user"
+        case .wakeStep: "the broker does not know this kind or this step of a wake-up"
         case .pushText: "push is no JSON object of at most 4,096 bytes"
         }
     }

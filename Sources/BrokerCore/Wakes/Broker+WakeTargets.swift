@@ -14,6 +14,8 @@ public enum WakeRequest: Sendable {
     /// An empty user is the one who asks.
     case list(user: ByteRange, byteCountMaximum: Int)
     case remove(user: ByteRange, identifier: UInt64)
+    /// What a relay reports: a run of entries whose form the dialect has checked.
+    case report(entries: ByteRange)
 }
 
 /// The result of an operator's request to set a target.
@@ -82,6 +84,8 @@ extension Broker {
             respondAtCommit(
                 to: connection, request: requestIdentifier,
                 reason: isFound ? .success : .noSubscriptionExisted, body: [])
+        case .report(let entries):
+            wakesReported(by: connection, identifier: requestIdentifier, entries, in: &step)
         }
     }
 

@@ -143,6 +143,7 @@ struct AdministrationService {
         case .listWakeTargets(let request): return answer(request, with: try list(request))
         case .removeWakeTarget(let request): return answer(request, with: try remove(request))
         case .testWake(let request): return answer(request, with: try test(request))
+        case .listWakeLog(let request): return answer(request, with: try list(request))
         case .mintTokens(let request): return answer(request, with: try mint(request))
         case .listTokens(let request): return answer(request, with: try listTokens(request))
         case .revokeTokens(let request): return answer(request, with: try revoke(request))

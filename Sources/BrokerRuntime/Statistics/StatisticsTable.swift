@@ -169,6 +169,13 @@ enum StatisticsTable {
             "Requests that no queue took: the relay's user is not known, or its queue is full"
         ) { $0.counters.wakesLost },
         .counter(
+            "wakes/reports", of: "wakes", "Entries of the log of wake-ups that relays reported"
+        ) { $0.counters.wakeReports },
+        .counter(
+            "wakes/reports/dropped", of: "wakes",
+            "Of these, older ones that made room: 100 are kept of a user, 20,000 of an app"
+        ) { $0.counters.wakeReportsDropped },
+        .counter(
             "events/told", of: "events", "Events of the broker that relays were told"
         ) { $0.counters.brokerEventsTold },
         .counter(

@@ -45,6 +45,8 @@ extension PacketSummary {
             case .setWakeTarget: "setWakeTarget"
             case .listWakeTargets: "wakeTargets"
             case .removeWakeTarget: "removeWakeTarget"
+            // JSON has no such request.
+            case .reportWakes: "request"
             case .groupSetWake: "setGroupWake"
             case .groupMute: "muteGroup"
             case nil: "request"

@@ -270,6 +270,10 @@ extension PacketSummary {
             let name = try MRT.WakeTargetName(parameters)
             packet.receiver = Self.text(name.user.bytes(in: parameters))
             words.append("id \(name.identifier)")
+        case .reportWakes:
+            var count = 0
+            try MRT.WakeReportList(parameters).forEach(in: parameters) { _ in count += 1 }
+            words.append("entries \(count)")
         case .clearWill, .groupCreate, .groupList, .groupDescribe, .groupSetMeta,
             .groupSetAllowList, .conversations:
             break

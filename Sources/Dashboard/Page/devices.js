@@ -61,8 +61,9 @@ export const pages = {
           { query: { "user[prefix]": name.value || null, after, limit: 100 } });
         list.replaceChildren(table("Users",
           ["User", "#Devices", "#Connected", "#Tokens", "Last seen"],
-          reply.users.map((one) => [one.user, count(one.sessionCount), count(one.connectionCount),
-            count(one.tokenCount),
+          reply.users.map((one) => [
+            element("a", { href: `#user/${segment(one.user)}` }, one.user),
+            count(one.sessionCount), count(one.connectionCount), count(one.tokenCount),
             one.lastSeenUnixMilliseconds ? time(one.lastSeenUnixMilliseconds) : "never"]),
           "No user matches."));
         if (reply.next != null) list.append(button("Next page", () => load(reply.next)));

@@ -34,4 +34,16 @@ extension MRTDecoder {
             request.connection, requestIdentifier: request.identifier,
             .remove(user: request.place(name.user), identifier: name.identifier))
     }
+    static func reportWakes(_ request: ReceivedRequest) throws(WireError) -> Event {
+        let content = request.content
+        let list = try MRT.WakeReportList(content.bytes)
+        var isText = true
+        list.forEach(in: content.bytes) { report in
+            isText = isText && TextRules.isUTF8(report.detail.bytes(in: content.bytes))
+        }
+        guard isText else { return request.fault(.payloadFormatInvalid) }
+        return .wakeRequested(
+            request.connection, requestIdentifier: request.identifier,
+            .report(entries: request.place(list.entries)))
+    }
 }

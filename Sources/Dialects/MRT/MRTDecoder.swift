@@ -356,6 +356,8 @@ enum MRTDecoder {
             return try listWakeTargets(request)
         case .removeWakeTarget:
             return try removeWakeTarget(request)
+        case .reportWakes:
+            return try reportWakes(request)
         case nil:
             return request.fault(.implementationSpecificError)
         }

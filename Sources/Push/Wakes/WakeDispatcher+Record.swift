@@ -159,6 +159,7 @@ extension WakeDispatcher {
             time: now.unixMilliseconds, key: wake.key, kind: wake.target.kind, step: step,
             sequence: wake.sequence, count: wake.count, detail: detail)
         log.add(entry)
+        if !reports.add(entry) { totals.unreported += 1 }
         guard changes.count < PushLimits.changesMaximum else {
             totals.logLost += 1
             return

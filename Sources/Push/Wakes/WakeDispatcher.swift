@@ -74,6 +74,7 @@ package struct WakeDispatcher {
     package var log: WakeLog
     var gone: Set<WakeKey>
     var removals = Queue<WakeKey>()
+    var reports = WakeReports()
     var refusedRemovals = PriorityQueue<Instant, WakeKey>()
     var removingCount = 0
     /// The broker's last event.
@@ -596,6 +597,7 @@ package struct WakeDispatcher {
         if !targets.isEmpty { deadline = min(deadline, nextSweep) }
         deadline = min(deadline, waiting.firstRank ?? .never)
         deadline = min(deadline, refusedRemovals.firstRank ?? .never)
+        deadline = min(deadline, reports.deadline)
         return min(deadline, max(destinations.nextDeadline(now: now), rate.nextBegin(now: now)))
     }
 }

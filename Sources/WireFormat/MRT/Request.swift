@@ -12,7 +12,8 @@ extension MRT {
     /// `Request+Operations.swift`, those of 16 to 24 in `GroupRequests.swift` and
     /// `GroupAnswers.swift`, those of 25 to 27, 42 and 43 in `HistoryRequests.swift`, that of 32 in
     /// `Receipts.swift`, those of 33 and 34 in `Revisions.swift`, those
-    /// of 35 to 39 in `WakeTargets.swift`, those of 40 and 41 in `GroupHistoryRequests.swift`.
+    /// of 35 to 39 in `WakeTargets.swift`, those of 40 and 41 in `GroupHistoryRequests.swift`, that
+    /// of 44 in `WakeReports.swift`.
     public enum Operation: UInt8, Hashable, Sendable {
         case subscribe = 1
         case unsubscribe = 2
@@ -43,6 +44,7 @@ extension MRT {
         case groupHistory = 41
         case hideHistory = 42
         case searchHistory = 43
+        case reportWakes = 44
     }
 
     public struct Request: Hashable, Sendable, Packet {

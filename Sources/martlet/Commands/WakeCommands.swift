@@ -3,10 +3,13 @@
 import Administration
 import CommandLineOptions
 
-enum WakeOption: String, AppRules {
-    case data, server, ca, token, app, user, id, kind, address, device, environment, language, json
+enum WakeOption: String, AppRules, ListRules {
+    case data, server, ca, token, app, user, id, kind, address, device, environment, language
+    case follow, count, json
 
-    var shape: OptionShape { self == .json ? .flag : .value }
+    var shape: OptionShape { self == .follow || self == .json ? .flag : .value }
+
+    var letter: Character? { followLetter }
 }
 
 extension ParsedOptions<WakeOption> {
@@ -123,5 +126,37 @@ enum WakeTestCommand {
             StandardStream.output.print(
                 "the relay was told \(counted(UInt64(reply.targetCount), "target")) of \(user)")
         }
+    }
+}
+
+/// `martlet wake log`
+enum WakeLogCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<WakeOption>.options(
+            arguments, accepting: [.app, .user, .count, .follow, .json])
+        let app = try options.app()
+        let user = try options.user()
+        let broker = try options.administration()
+        let isJSON = options.has(.json)
+        try options.printList(
+            count: ListWakeLog.countMaximum, maximum: ListWakeLog.countMaximum
+        ) { after, limit in
+            let reply = try broker.send(
+                ListWakeLog(app: app, user: user, after: after, limit: limit))
+            return (
+                reply.entries.map { isJSON ? jsonLine($0) : text(of: $0) },
+                reply.entries.last?.number ?? reply.last
+            )
+        }
+    }
+
+    /// One line: when, which target, what happened, and why.
+    private static func text(of one: ListWakeLog.Entry) -> String {
+        let words = [
+            dateText(unixSeconds: one.unixMilliseconds / 1_000), "target \(one.id)",
+            one.kind.rawValue, one.step, "wake-up \(one.wake)",
+            counted(one.messageCount, "message"), one.detail,
+        ]
+        return words.compactMap { $0 }.map(printable).joined(separator: "  ")
     }
 }

@@ -66,6 +66,13 @@ try:
     press("Make known")
     shows("erin", "a new user")
 
+    # A user with what a relay reported of its wake-ups.
+    driver.find_element(By.LINK_TEXT, "carol").click()
+    shows("away", "the devices of a user")
+    shows("status 503", "what came of a wake-up")
+    shows("Wake by way of a test", "a wake target")
+    look("user")
+
     page("Retained", "site/1/limit")
     press("Look")
     shows("forty", "the content of a retained message")

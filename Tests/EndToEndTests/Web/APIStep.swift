@@ -273,6 +273,9 @@ struct APIStep {
                 path: "/apps/demo/users/carol/wake-test", body: "{}",
                 answer: #"{"targetCount":1}"#),
             APIStep(
+                method: "GET", template: "/apps/{app}/users/{user}/wake-log",
+                path: "/apps/demo/users/carol/wake-log", answer: #"{"entries":[],"last":0}"#),
+            APIStep(
                 method: "DELETE", template: "/apps/{app}/users/{user}/wake-targets/{id}",
                 path: "/apps/demo/users/carol/wake-targets/1", answer: #"{"isRemoved":"#),
             APIStep(

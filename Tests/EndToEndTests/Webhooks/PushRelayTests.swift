@@ -1,6 +1,7 @@
 // Wake-ups from end to end: sleeping users, a real martletd, `martlet-gateway push`, and a far side
 // that fails. Relay and broker are killed.
 
+import Administration
 import Foundation
 import MartletClient
 import TestSurroundings
@@ -59,7 +60,19 @@ extension EndToEndTests {
             for step in ["asked", "failed", "sent"] {
                 #expect(steps.contains { $0.contains("step=\(step)") }, "\(steps)")
             }
+            let entries = try await brokerLog(of: "bob", broker) { $0.contains("sent") }
+            #expect(entries.map(\.step).prefix(3) == ["asked", "failed", "sent"], "\(entries)")
+            #expect(entries[1].detail == "status 503" && entries[1].kind == .webhook)
+            let gone = try await brokerLog(of: "eve", broker) { $0.contains("gone") }
+            #expect(gone.map(\.detail) == [nil, "status 410"], "\(gone)")
+            let command = try ChildProcess(
+                "martlet",
+                ["wake", "log", "--user", "bob", "--app", "demo", "-n", "1"]
+                    + ["--data", broker.directory])
+            #expect(try await command.exit() == .code(0))
+            #expect(command.text.contains("webhook  "), "\(command.text)")
             let totals = try await relay.stop()
+            #expect(totals("unreported") == 0)
             #expect(totals("asked") == 3 && totals("delivered") == 1 && totals("removed") == 1)
             #expect(totals("withdrawn") == 1 && totals("waiting") == 0)
             await carol.close()
@@ -122,6 +135,27 @@ extension EndToEndTests {
             #expect(!receiver.process.text.contains("fault"))
             let totals = try await relay.stop()
             #expect(totals("dead_letters") == 0 && totals("gone") == 0)
+        }
+
+        /// Waits until the broker has steps of a user.
+        private func brokerLog(
+            of user: String, _ broker: TestBroker, until isEnough: ([String]) -> Bool
+        ) async throws -> [ListWakeLog.Entry] {
+            var entries: [ListWakeLog.Entry] = []
+            for _ in 0..<(1_000 * Sanitizer.patience) {
+                let command = try ChildProcess(
+                    "martlet",
+                    ["wake", "log", "--json", "--user", user, "--app", "demo"]
+                        + ["--data", broker.directory])
+                guard try await command.exit() == .code(0) else {
+                    throw TestFailure(command.text)
+                }
+                entries = try command.lines.filter { !$0.isEmpty }.map {
+                    try JSONDecoder().decode(ListWakeLog.Entry.self, from: Data($0.utf8))
+                }
+                if isEnough(entries.map(\.step)) { return entries }
+            }
+            throw TestFailure("the broker has \(entries)")
         }
 
         /// Waits until the log of a user has a step.

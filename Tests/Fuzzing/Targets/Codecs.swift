@@ -49,7 +49,7 @@ private let parametersOfTheirOwn: Set<MRT.Operation> = [
     .groupDescribe, .groupSetMeta, .groupSetAllowList, .history, .conversations,
     .markRead, .hideHistory, .groupSetHistory, .groupHistory, .applied, .recall, .replace,
     .setWakeTarget, .listWakeTargets, .removeWakeTarget, .groupSetWake,
-    .groupMute,
+    .groupMute, .reportWakes,
 ]
 
 /// The first byte chooses the version and who speaks.

@@ -50,6 +50,7 @@ extension APIOperation {
         case .listWakeTargets: listWakeTargets
         case .removeWakeTarget: removeWakeTarget
         case .testWake: [testWake]
+        case .listWakeLog: listWakeLog
         case .listRetained: [listRetained]
         case .showRetained: [showRetained]
         case .deleteRetained: [deleteRetained]

@@ -70,6 +70,29 @@ extension APIOperation {
         ]
     }
 
+    static var listWakeLog: [APIOperation] {
+        let members: [APIMember] = [
+            .query("after", .number(maximum: .max)), .limit(ListWakeLog.countMaximum),
+        ]
+        let reading: Reading = { values throws(AdministrationRefusal) in
+            .listWakeLog(
+                ListWakeLog(
+                    app: try values.app(), user: try values.wakeUser(),
+                    after: values.number("after", as: UInt64.self), limit: values.limit))
+        }
+        return [
+            APIOperation(
+                .listWakeLog, .get, at: "/apps/{app}/users/{user}/wake-log", role: .operate,
+                summary: "Lists what the relay reported of the wake-ups of a user.",
+                members: members, reading: reading),
+            APIOperation(
+                .listWakeLog, .get, at: "/wake-log", role: .operate, serves: [.appKey, .user],
+                summary: "Lists what the relay reported of the wake-ups of the user of the "
+                    + "credential.",
+                members: [.query("from")] + members, reading: reading),
+        ]
+    }
+
     static let testWake = APIOperation(
         .testWake, .post, at: "/apps/{app}/users/{user}/wake-test", role: .operate,
         summary: "Asks the relay to wake a user by way of a test.",

@@ -70,6 +70,17 @@ extension AdministrationService {
         return TestWake.Reply(targetCount: count)
     }
 
+    func list(_ request: ListWakeLog) throws(AdministrationRefusal) -> ListWakeLog.Reply {
+        try checkUser(request.user, ofApp: request.app)
+        let page = shared.enter {
+            $0.broker.wakeReports(
+                app: Array(request.app.utf8), user: Array(request.user.utf8),
+                after: request.after, limit: request.limit ?? ListWakeLog.countMaximum)
+        }
+        return ListWakeLog.Reply(
+            entries: (page?.reports ?? []).map(ListWakeLog.Entry.init), last: page?.last ?? 0)
+    }
+
     private func checkUser(_ user: String, ofApp app: String) throws(AdministrationRefusal) {
         try checkApp(app)
         let isKnown = shared.enter {
@@ -99,17 +110,33 @@ extension WakeTarget {
     }
 }
 
+extension WakeTargetKind {
+    fileprivate init(_ kind: WakeTarget.Kind) {
+        guard let known = WakeTargetKind(rawValue: "\(kind.name)") else {
+            preconditionFailure("\(kind.name) is no kind of administrators")
+        }
+        self = known
+    }
+}
+
+extension ListWakeLog.Entry {
+    fileprivate init(_ report: WakeReport) {
+        self.init(
+            number: report.number, unixMilliseconds: report.time, id: report.target,
+            kind: WakeTargetKind(report.kind), step: "\(report.step.name)", wake: report.wake,
+            messageCount: report.count,
+            detail: report.detail.isEmpty ? nil : String(decoding: report.detail, as: UTF8.self))
+    }
+}
+
 extension ListWakeTargets.Target {
     fileprivate init(_ target: WakeTarget) {
         func text(_ bytes: [UInt8]) -> String? {
             bytes.isEmpty ? nil : String(decoding: bytes, as: UTF8.self)
         }
-        guard let kind = WakeTargetKind(rawValue: "\(target.kind.name)") else {
-            preconditionFailure("\(target.kind.name) is no kind of administrators")
-        }
         self.init(
-            id: target.identifier, device: text(target.device), kind: kind,
-            address: text(target.address) ?? "",
+            id: target.identifier, device: text(target.device),
+            kind: WakeTargetKind(target.kind), address: text(target.address) ?? "",
             environment: target.environment == .sandbox ? .sandbox : .production,
             language: text(target.language), isSilent: target.isSilent)
     }
