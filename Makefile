@@ -101,7 +101,7 @@ cluster: deps
 	$(SWIFT) build $(RELEASE) --product martlet
 	exec Examples/cluster run
 
-# Each round has seven faults, in random order.
+# Each round has nineteen faults, in random order.
 ROUNDS ?= 30
 cluster-test: deps test-deps
 	MARTLET_CLUSTER_ROUNDS=$(ROUNDS) $(SWIFT) test --filter CampaignTests

@@ -362,8 +362,8 @@ if Context.environment["MARTLET_CLUSTER"] == "1" {
             name: "ClusterTests",
             dependencies: [
                 "martletd", "martlet", "martlet-gateway", "MartletClient", "Administration",
-                "TestSurroundings",
+                "CLMDB", "TestSurroundings",
             ],
-            exclude: ["cluster_clients.py", "cluster_dashboard.py"]),
+            exclude: ["cluster_clients.py", "cluster_dashboard.py", "cluster_links.py"]),
     ]
 }

@@ -19,6 +19,10 @@ public struct PacketDecoder: ~Copyable {
     /// Whether the packet that was decoded last has to be decoded again: a CONNECT whose password
     /// is being verified.
     var isStalled = false
+    /// Whether pings are answered later: a node of a cluster without a lease lets nothing leave.
+    public var holdsPings = false
+    /// Those whose clients wait for an answer. At most one for each connection and channel.
+    public internal(set) var heldPings: Set<ConnectionID> = []
     /// By index, as passed to ``ConversationTable/open(_:terms:json:cors:)``.
     public var terms: [ListenerTerms]
     /// The largest packet that is accepted after CONNECT.
@@ -416,6 +420,7 @@ public struct PacketDecoder: ~Copyable {
         _ connection: ConnectionID, _ cause: CloseCause, isTold: Bool = true
     ) {
         guard conversations[connection] != nil else { return }
+        if !heldPings.isEmpty { heldPings.remove(connection) }
         let eventCount = events.count
         conversations.closeChannels(of: connection, cause, into: &events)
         conversations.close(connection)

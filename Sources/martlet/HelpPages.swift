@@ -139,7 +139,8 @@ enum HelpPages {
     static let broker = """
           --data DIR           the data directory of a broker on this machine or MARTLET_DATA
           --server URL         instead of --data, the HTTP API of a broker on
-                               any machine: https://HOST:PORT                 or MARTLET_SERVER
+                               any machine: https://HOST:PORT, or the nodes
+                               of a cluster, with commas between them         or MARTLET_SERVER
           --ca FILE            the trusted authorities of --server, as PEM;
                                the system's if absent                         or MARTLET_CA
           --token TOKEN        the operator's token for --server              or MARTLET_TOKEN

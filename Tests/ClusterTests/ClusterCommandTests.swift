@@ -17,9 +17,21 @@ struct ClusterCommandTests {
     private func command(
         _ arguments: String..., of cluster: TestCluster
     ) throws -> (code: Int32, lines: [String]) {
+        try run(["cluster"] + arguments, of: cluster)
+    }
+
+    private func run(
+        _ arguments: String..., of cluster: TestCluster
+    ) throws -> (code: Int32, lines: [String]) {
+        try run(arguments, of: cluster)
+    }
+
+    private func run(
+        _ arguments: [String], of cluster: TestCluster
+    ) throws -> (code: Int32, lines: [String]) {
         let output = cluster.directory.file("command.out")
         try? FileManager.default.removeItem(atPath: output)
-        let process = try ClusterProcess(Self.program, ["cluster"] + arguments, log: output)
+        let process = try ClusterProcess(Self.program, arguments, log: output)
         let code = try process.waitForEnd()
         let text = try String(contentsOfFile: output, encoding: .utf8)
         return (code, text.split(separator: "\n").map(String.init))
@@ -52,6 +64,22 @@ struct ClusterCommandTests {
             #expect(shown.lines.count { $0.hasSuffix("  current") } == 2)
             let json = try command("status", "--data", primary.data, "--json", of: cluster)
             #expect(json.lines.first?.contains(#""hasLease":true"#) == true, "\(json.lines)")
+
+            // The HTTP API of the primary, found among the addresses of all nodes.
+            let token = try AdministrationClient(dataDirectory: primary.data).send(
+                AddOperator(operator: "anna", role: .view, expirySeconds: nil)
+            ).token
+            let servers = (cluster.nodes.filter { $0 !== primary } + [primary]).map {
+                "http://127.0.0.1:\($0.webPort)"
+            }
+            let listed = try run(
+                "stats", "--server", servers.joined(separator: ","), "--token", token, of: cluster)
+            #expect(listed.code == 0, "\(listed.lines)")
+            #expect(listed.lines.contains { $0.contains("cluster/term") }, "\(listed.lines)")
+            let single = try run(
+                "stats", "--server", servers[0], "--token", token, of: cluster)
+            #expect(single.code != 0)
+            #expect(single.lines.first?.contains("is a standby") == true, "\(single.lines)")
 
             let refused = try command("step-down", "--data", standby.data, of: cluster)
             #expect(refused.code != 0, "\(refused.lines)")

@@ -22,9 +22,13 @@ final class ClusterProcess: @unchecked Sendable {
         var exitCode: Int32?
     }
 
-    /// - Parameter log: the file that gets what the program writes.
-    init(_ program: String, _ arguments: [String], log: String) throws {
-        identifier = try Self.spawn(program, arguments, log: log)
+    /// - Parameters:
+    ///   - log: the file that gets what the program writes.
+    ///   - environment: variables beside the usual ones.
+    init(
+        _ program: String, _ arguments: [String], log: String, environment: [String: String] = [:]
+    ) throws {
+        identifier = try Self.spawn(program, arguments, log: log, environment)
         guardian.executableURL = URL(filePath: "/bin/sh")
         guardian.arguments = ["-c", "read end; kill -9 $0 2>/dev/null", "\(identifier)"]
         guardian.standardInput = guardianInput
@@ -43,7 +47,7 @@ final class ClusterProcess: @unchecked Sendable {
     }
 
     private static func spawn(
-        _ program: String, _ arguments: [String], log: String
+        _ program: String, _ arguments: [String], log: String, _ environment: [String: String]
     ) throws -> pid_t {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
@@ -61,8 +65,9 @@ final class ClusterProcess: @unchecked Sendable {
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
         var words: [UnsafeMutablePointer<CChar>?] = ([program] + arguments).map { strdup($0) }
         words.append(nil)
+        let variables = Sanitizer.environment.merging(environment) { $1 }
         var values: [UnsafeMutablePointer<CChar>?] =
-            Sanitizer.environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
+            variables.map { strdup("\($0.key)=\($0.value)") } + [nil]
         defer { (words + values).forEach { free($0) } }
         var process = pid_t()
         let code = posix_spawn(&process, program, &actions, &attributes, &words, &values)

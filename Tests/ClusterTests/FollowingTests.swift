@@ -3,8 +3,6 @@
 
 import Administration
 import Foundation
-import MartletClient
-import Synchronization
 import TestSurroundings
 import Testing
 
@@ -41,7 +39,8 @@ struct FollowingTests {
             try cluster.wait("listener") { Self.text(listened).contains("connected as") ? () : nil }
             try cluster.wait("gateway") { Self.connections(gatewayLog) == 1 ? () : nil }
 
-            let conversation = try Conversation(servers, Array(tokens.prefix(2)))
+            let conversation = try Conversation(
+                servers, Array(tokens.prefix(2)), receivers: ["bob", "listener"])
             for round in 0..<2 {
                 let former = try cluster.primary(otherThan: nil)
                 try conversation.waitForProgress(cluster)
@@ -63,7 +62,7 @@ struct FollowingTests {
                 sent.isSubset(of: conversation.received) ? () : nil
             }
             try cluster.wait("delivery to the listener") {
-                sent.isSubset(of: Self.numbers(in: Self.text(listened))) ? () : nil
+                sent.isSubset(of: Conversation.numbers(in: Self.text(listened))) ? () : nil
             }
             #expect(conversation.doubledCount == 0)
             #expect(sent.count > 100)
@@ -83,88 +82,7 @@ struct FollowingTests {
         (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
     }
 
-    /// The numbers in angle brackets.
-    static func numbers(in text: String) -> [Int] {
-        text.split(separator: "<").compactMap { Int($0.prefix { $0 != ">" }) }
-    }
-
     private static func connections(_ log: String) -> Int {
         text(log).components(separatedBy: "event=broker_connected").count - 1
-    }
-}
-
-/// A client of the SDK that sends numbers, and one that receives them.
-private final class Conversation: Sendable {
-    /// What both have seen.
-    private final class Record: Sendable {
-        struct State {
-            var acknowledged: Set<Int> = []
-            var received: Set<Int> = []
-            var doubledCount = 0
-            var isStopped = false
-        }
-
-        let state = Mutex(State())
-    }
-
-    private let record = Record()
-    private let tasks: [Task<Void, Never>]
-
-    var received: Set<Int> { record.state.withLock { $0.received } }
-    var doubledCount: Int { record.state.withLock { $0.doubledCount } }
-    private var acknowledgedCount: Int { record.state.withLock { $0.acknowledged.count } }
-
-    /// - Parameter tokens: those of the sender and of `bob`.
-    init(_ servers: String, _ tokens: [String]) throws {
-        let clients = try tokens.map { token in
-            var settings = ClientSettings(
-                servers: try ServerAddress.list(servers), credential: .token(token))
-            settings.keepAliveSeconds = 5
-            return try Client(settings)
-        }
-        let record = record
-        tasks = [
-            Task {
-                _ = try? await clients[1].connect()
-                for await event in clients[1].events {
-                    guard case .message(let message) = event,
-                        case .text(let text, _) = message.content,
-                        let number = FollowingTests.numbers(in: text).first
-                    else { continue }
-                    record.state.withLock { state in
-                        if !state.received.insert(number).inserted { state.doubledCount += 1 }
-                    }
-                }
-            },
-            Task {
-                _ = try? await clients[0].connect()
-                var number = 0
-                while !record.state.withLock({ $0.isStopped }) {
-                    number += 1
-                    let sent = number
-                    let message = OutgoingMessage(
-                        to: .users(["bob", "listener"]), text: "<\(sent)>", grade: .once)
-                    guard (try? await clients[0].send(message)) != nil else { continue }
-                    record.state.withLock { _ = $0.acknowledged.insert(sent) }
-                }
-                await clients[0].close()
-            },
-        ]
-    }
-
-    deinit { tasks.forEach { $0.cancel() } }
-
-    /// Waits for acknowledgements from now on.
-    func waitForProgress(_ cluster: TestCluster) throws {
-        let before = acknowledgedCount
-        try cluster.wait("acknowledgements") { acknowledgedCount > before + 30 ? () : nil }
-    }
-
-    /// Sends no more; what was acknowledged.
-    func stop() -> Set<Int> {
-        record.state.withLock { state in
-            state.isStopped = true
-            return state.acknowledged
-        }
     }
 }

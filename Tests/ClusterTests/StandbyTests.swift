@@ -88,10 +88,24 @@ struct StandbyTests {
         }
     }
 
-    @Test func `a primary tells its metrics while a change waits for its servers`() async throws {
+    @Test func `a primary whose change waits tells its metrics and refuses other requests`()
+        async throws
+    {
         try await onThread {
-            let cluster = try TestCluster()
+            let cluster = try TestCluster(
+                settings: #"apps: [{ app: "demo", interfaces: ["rest"] }],"#)
             let primary = try cluster.primary(otherThan: nil)
+            try TestCluster.createApp(on: primary)
+            let client = try AdministrationClient(dataDirectory: primary.data)
+            let token = try client.send(
+                AddOperator(operator: "anna", role: .own, expirySeconds: nil)
+            ).token
+            let user = try client.send(MintTokens(app: "demo", users: ["alice"])).tokens[0].token
+            func status(_ path: String, _ token: String) -> Int {
+                TestCluster.get(primary.webPort, path, token: token).status
+            }
+            #expect(status("/api/v1/apps", token) == 200)
+            #expect(status("/conversations", user) == 200)
             for index in 0..<3 { cluster.servers.signal(index, SIGSTOP) }
             defer { for index in 0..<3 { cluster.servers.signal(index, SIGCONT) } }
             try cluster.wait("end of the lease") {
@@ -109,6 +123,11 @@ struct StandbyTests {
                 let isThere = TestCluster.get(primary.webPort, "/metrics").status == 200
                 return isThere && Date().timeIntervalSince(begin) > 3 ? () : nil
             }
+            // An old list would be wrong, and nobody waits behind the change. What the node sees of
+            // its cluster is told.
+            #expect(status("/api/v1/apps", token) == 503)
+            #expect(status("/conversations", user) == 503)
+            #expect(status("/api/v1/cluster", token) == 200)
         }
     }
 

@@ -15,6 +15,8 @@ final class TestCluster: @unchecked Sendable {
         let configuration: String
         let data: String
         let log: String
+        /// The disk has no space left as long as this file exists, where faults of disks are made.
+        let fullDisk: String
         var process: ClusterProcess?
 
         var port: UInt16 { reservedPort.number }
@@ -27,12 +29,19 @@ final class TestCluster: @unchecked Sendable {
             configuration = directory.file("\(name).json5")
             data = directory.file(name)
             log = directory.file("\(name).log")
+            fullDisk = directory.file("\(name).full")
         }
     }
 
     let servers: NATSServers
     let nodes: [Node]
     let directory: TemporaryDirectory
+    /// The network between the programs; nil if they reach each other without one.
+    let links: ClusterLinks?
+    /// The servers' disks; nil without ones of their own.
+    let disks: ClusterDisks?
+    private let preloaded: String?
+    private let settings: String
 
     /// The lease of the tests' nodes.
     static let leaseMilliseconds = 2_000
@@ -48,14 +57,32 @@ final class TestCluster: @unchecked Sendable {
     }
 
     /// Founds a cluster, and starts its nodes.
-    init() throws {
+    ///
+    /// - Parameters:
+    ///   - settings: members of each node's configuration beside the usual ones.
+    ///   - hasFaults: whether links can be cut and disks can be full.
+    init(settings: String = "", hasFaults: Bool = false) throws {
+        self.settings = settings
         let directory = try TemporaryDirectory("cluster")
         self.directory = directory
-        servers = try NATSServers()
+        let links = hasFaults ? try ClusterLinks() : nil
+        let disks = hasFaults ? try ClusterDisks(in: directory) : nil
+        (self.links, self.disks) = (links, disks)
+        preloaded =
+            hasFaults && !Sanitizer.isThere
+            ? Self.besides("libDiskFaults.so") : nil
+        var options = NATSServers.Options()
+        if let links {
+            options.routePort = { one, other, port in
+                try links.open(ClusterLinks.between(one, other), to: port)
+            }
+        }
+        if let disks { options.storeDirectory = { disks.directory(of: $0) } }
+        servers = try NATSServers(options)
         nodes = try ["a", "b", "c"].map { try Node($0, in: directory) }
         try write(NATSServers.user.password, to: directory.file("password"))
         try write(NATSServers.systemUser.password, to: directory.file("system-password"))
-        for node in nodes { try write(configuration(of: node), to: node.configuration) }
+        for node in nodes { try write(try configuration(of: node), to: node.configuration) }
         try found()
         for node in nodes { try start(node) }
     }
@@ -65,27 +92,43 @@ final class TestCluster: @unchecked Sendable {
         chmod(path, 0o600)
     }
 
-    private func configuration(of node: Node) -> String {
-        """
-        {
-            dataDirectory: "\(node.data)",
-            listeners: [
-                "tcp://127.0.0.1:\(node.port)?anonymous", "http://127.0.0.1:\(node.webPort)",
-            ],
-            cluster: {
-                servers: [\(servers.urls.map { "\"\($0)\"" }.joined(separator: ", "))],
-                node: "\(node.name)",
-                address: "127.0.0.1:\(node.port)",
-                webAddress: "http://127.0.0.1:\(node.webPort)",
-                leaseMilliseconds: \(Self.leaseMilliseconds),
-                streamBytes: 268435456,
-                user: "\(NATSServers.user.name)",
-                passwordFile: "\(directory.file("password"))",
-                systemUser: "\(NATSServers.systemUser.name)",
-                systemPasswordFile: "\(directory.file("system-password"))",
-            },
+    /// A program beside this one, or a library.
+    static func besides(_ name: String) -> String? {
+        let path = URL(filePath: program).deletingLastPathComponent().appending(path: name).path
+        return FileManager.default.fileExists(atPath: path) ? path : nil
+    }
+
+    /// The servers as a node reaches them.
+    private func urls(for node: Node) throws -> [String] {
+        guard let links else { return servers.urls }
+        return try servers.ports.enumerated().map { index, port in
+            "nats://127.0.0.1:\(try links.open("\(node.name)/\(index)", to: port))"
         }
-        """
+    }
+
+    private func configuration(of node: Node) throws -> String {
+        let urls = try urls(for: node).map { "\"\($0)\"" }.joined(separator: ", ")
+        return """
+            {
+                dataDirectory: "\(node.data)",
+                listeners: [
+                    "tcp://127.0.0.1:\(node.port)?anonymous", "http://127.0.0.1:\(node.webPort)",
+                ],
+                \(settings)
+                cluster: {
+                    servers: [\(urls)],
+                    node: "\(node.name)",
+                    address: "127.0.0.1:\(node.port)",
+                    webAddress: "http://127.0.0.1:\(node.webPort)",
+                    leaseMilliseconds: \(Self.leaseMilliseconds),
+                    streamBytes: 268435456,
+                    user: "\(NATSServers.user.name)",
+                    passwordFile: "\(directory.file("password"))",
+                    systemUser: "\(NATSServers.systemUser.name)",
+                    systemPasswordFile: "\(directory.file("system-password"))",
+                },
+            }
+            """
     }
 
     /// The servers may still elect their leaders.
@@ -99,8 +142,23 @@ final class TestCluster: @unchecked Sendable {
     }
 
     func start(_ node: Node) throws {
+        var environment: [String: String] = [:]
+        if let preloaded {
+            environment = ["LD_PRELOAD": preloaded, "DISK_FAULTS_FULL": node.fullDisk]
+        }
         node.process = try ClusterProcess(
-            Self.program, ["--config", node.configuration], log: node.log)
+            Self.program, ["--config", node.configuration], log: node.log,
+            environment: environment)
+    }
+
+    /// Whether the disk of a node can be full.
+    var hasNodeDisks: Bool { preloaded != nil }
+
+    /// A node without a store, which is none of the usual ones: it gets everything from the log.
+    func makeWitness() throws -> Node {
+        let node = try Node("witness", in: directory)
+        try write(try configuration(of: node), to: node.configuration)
+        return node
     }
 
     /// Starts the nodes that have ended again, as a service manager does.
@@ -158,8 +216,12 @@ final class TestCluster: @unchecked Sendable {
     }
 
     /// The status and the head of a response; 0 without one within a second.
-    static func get(_ port: UInt16, _ path: String) -> (status: Int, text: String) {
-        let answer = exchange(port, Array("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8))
+    static func get(
+        _ port: UInt16, _ path: String, token: String? = nil
+    ) -> (status: Int, text: String) {
+        let field = token.map { "Authorization: Bearer \($0)\r\n" } ?? ""
+        let answer = exchange(
+            port, Array("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\(field)\r\n".utf8))
         let text = String(decoding: answer, as: UTF8.self)
         return (text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0, text)
     }

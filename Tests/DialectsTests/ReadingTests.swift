@@ -236,3 +236,34 @@ struct LaterPacketTests {
         }
     }
 }
+
+/// At a node of a cluster without a lease.
+@Suite struct `Held pings` {
+    @Test func `are answered once when the lease is there again`() {
+        let loop = TestLoop()
+        loop.establish()
+        _ = loop.written()
+        loop.decoder.holdsPings = true
+        for _ in 0..<3 { #expect(loop.receive("pingreq") == []) }
+        #expect(loop.written() == [] && loop.decoder.heldPings.count == 1)
+        loop.decoder.answerHeldPings(through: &loop.host)
+        #expect(loop.written() == packet("pingresp") && loop.decoder.heldPings.isEmpty)
+        loop.decoder.answerHeldPings(through: &loop.host)
+        #expect(loop.written() == [])
+        loop.decoder.holdsPings = false
+        loop.receive("pingreq")
+        #expect(loop.written() == packet("pingresp"))
+    }
+
+    @Test func `end with their connection`() {
+        let loop = TestLoop()
+        loop.establish()
+        _ = loop.written()
+        loop.decoder.holdsPings = true
+        loop.receive("pingreq")
+        loop.reopen()
+        #expect(loop.decoder.heldPings.isEmpty)
+        loop.decoder.answerHeldPings(through: &loop.host)
+        #expect(loop.written() == [])
+    }
+}

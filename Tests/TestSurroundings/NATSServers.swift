@@ -14,6 +14,11 @@ package final class NATSServers: @unchecked Sendable {
         package var payload = "9MB"
         /// The directory of the certificate `server.pem` and its key; nil without TLS.
         package var tls: CertificateDirectory?
+        /// The port by which a server (the first number) reaches another one (the second), whose
+        /// own port for servers is the third; nil for that one.
+        package var routePort: (@Sendable (Int, Int, UInt16) throws -> UInt16)?
+        /// The directory of a server's data; nil for one of the test's own.
+        package var storeDirectory: (@Sendable (Int) -> String)?
 
         package init() {}
     }
@@ -49,7 +54,7 @@ package final class NATSServers: @unchecked Sendable {
         directory = try TemporaryDirectory("nats")
         reservedPorts = try (0..<options.count * 2).map { _ in try ReservedPort() }
         for index in 0..<options.count {
-            let text = configuration(of: index)
+            let text = try configuration(of: index)
             try Data(text.utf8).write(to: URL(filePath: directory.file("\(index).conf")))
             try start(index)
         }
@@ -132,7 +137,17 @@ package final class NATSServers: @unchecked Sendable {
         running.shell.waitUntilExit()
     }
 
-    private func configuration(of index: Int) -> String {
+    /// Where a server reaches the others, itself included.
+    private func routeURLs(of index: Int) throws -> [String] {
+        guard let routePort = options.routePort else {
+            return routes.map { "nats://127.0.0.1:\($0)" }
+        }
+        return try routes.enumerated().filter { $0.offset != index }.map { other, port in
+            "nats://127.0.0.1:\(try routePort(index, other, port))"
+        }
+    }
+
+    private func configuration(of index: Int) throws -> String {
         let tls = options.tls.map {
             """
             tls {
@@ -141,22 +156,27 @@ package final class NATSServers: @unchecked Sendable {
             """
         }
         let (user, systemUser) = (Self.user, Self.systemUser)
+        // Servers tell each other of routes that the test does not control: to no port.
+        let advertised = options.routePort == nil ? "" : "advertise: \"127.0.0.1:1\""
+        let urls = try routeURLs(of: index).map { "\"\($0)\"" }.joined(separator: ", ")
         let cluster =
             options.count == 1
             ? ""
             : """
             cluster {
               name: test, listen: "127.0.0.1:\(routes[index])", no_advertise: true
-              routes: [\(routes.map { "\"nats://127.0.0.1:\($0)\"" }.joined(separator: ", "))]
+              routes: [\(urls)]
+              \(advertised)
             }
             """
+        let store = options.storeDirectory?(index) ?? directory.file("store-\(index)")
         return """
             server_name: \(name(index))
             listen: "127.0.0.1:\(ports[index])"
             max_payload: \(options.payload)
             \(tls ?? "")
             jetstream {
-              store_dir: "\(directory.file("store-\(index)"))", max_file_store: 1GB
+              store_dir: "\(store)", max_file_store: 1GB
               \(options.syncsAlways ? "sync_interval: always" : "")
             }
             \(cluster)

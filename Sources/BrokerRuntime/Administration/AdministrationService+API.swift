@@ -31,7 +31,7 @@ extension AdministrationService {
             // What another node has changed since is not here. What this node sees of its cluster
             // is wanted then most of all.
             let isOfCluster = request.operation.kind == .showCluster
-            guard isOfCluster || (shared.gate?.mayEmit ?? true) else {
+            guard isOfCluster || mayAnswer else {
                 throw AdministrationRefusal(
                     .serverUnavailable, "this node is not the primary of its cluster now")
             }

@@ -29,6 +29,9 @@ struct AdministrationService {
     let queueDepths = QueueDepths()
     let started: Moment
     let version: String
+    /// Whether requests are refused without a look at the core: a change waits for the log of a
+    /// cluster, which does not answer, so that nothing else may wait or be read.
+    private(set) var refusesRequests = false
 
     init(
         shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupRunner,
@@ -202,6 +205,20 @@ struct AdministrationService {
         case .showSelf(let request): return answer(request, with: try showSelf(nil))
         }
     }
+
+    /// What it does while a change waits for the log of a cluster. It must not wait itself.
+    func serveMeanwhile(at now: Instant) {
+        writeMetrics(at: now)
+        guard !mayAnswer else { return }
+        var refusing = self
+        refusing.refusesRequests = true
+        refusing.answerRequests()
+        refusing.answerInterfaces(at: now)
+    }
+
+    /// Whether the broker may answer: what another node of its cluster has changed since is not
+    /// here.
+    var mayAnswer: Bool { !refusesRequests && shared.gate?.mayEmit ?? true }
 
     /// What the statistics are read from, at this moment.
     private func statisticsSources() -> StatisticsSources {

@@ -33,6 +33,9 @@ struct GatedLoop: ~Copyable {
     /// becomes effects of any loop.
     var holdsInput: Bool { gate?.hasFullLoop ?? false }
 
+    /// Whether anything may leave now.
+    var mayEmit: Bool { gate?.mayEmit ?? true }
+
     private var count: Int { waiting.count - first }
 
     /// Takes the effects of a turn.

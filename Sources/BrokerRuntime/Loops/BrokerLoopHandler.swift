@@ -125,6 +125,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             if !isDrained { held.append(connection) }
             return Consumption(consumed: 0)
         }
+        if isGated { decoder.holdsPings = !gated.mayEmit }
         noteRequest(bytes, from: connection, in: loop)
         let values = rates.values
         // Before login, the transport limits the bytes of a connection.
@@ -495,6 +496,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         guard isGated else { return carryOutAll(&loop) }
         gated.add(&effects)
         while gated.takeFirst(into: &effects) { carryOutAll(&loop) }
+        if !decoder.heldPings.isEmpty, gated.mayEmit { decoder.answerHeldPings(through: &loop) }
         if gated.tellFull() { for handle in shared.loopHandles { handle.wake() } }
         holdInput(whileFull: gated.holdsInput, in: &loop)
     }

@@ -431,7 +431,7 @@ public final class BrokerServer {
             web: web, trust: trust, rates: rates, reloads: reloads, passwords: passwords,
             traces: traces, version: version)
         if shared.gate != nil {
-            shared.setMeanwhile { [clock] in service.writeMetrics(at: clock.moment().instant) }
+            shared.setMeanwhile { [clock] in service.serveMeanwhile(at: clock.moment().instant) }
         }
         let handler = Box(
             AdministrationLoopHandler(

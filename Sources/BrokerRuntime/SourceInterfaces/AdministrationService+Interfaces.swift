@@ -49,10 +49,6 @@ extension AdministrationService {
         }
     }
 
-    /// Whether the broker may answer: what another node of its cluster has changed since is not
-    /// here.
-    private var mayAnswer: Bool { shared.gate?.mayEmit ?? true }
-
     private static let noLease = "this node is not the primary of its cluster now"
 
     private func answer(_ call: SourceCall) -> SourceAnswer {

@@ -55,7 +55,7 @@ extension PacketDecoder {
         switch try MQTT.PacketType(packet.frame, version, from: .client) {
         case .pingreq:
             _ = try MQTT.Ping(isResponse: false, body: body.bytes)
-            conversations.write(MQTT.Ping(isResponse: true), to: connection, through: &context)
+            answerPing(of: connection, through: &context)
         case .publish:
             let publish = try MQTT.Publish(
                 version, flags: packet.frame.flags, body: body.bytes, from: .client)

@@ -57,14 +57,7 @@ extension PacketDecoder {
                     gateway: conversations.gateway(of: connection), in: &context))
         case .pingRequest:
             _ = try MRT.Ping(isResponse: false, body: packet.body.bytes)
-            if case .json(let form) = conversations[known: connection].dialect {
-                JSONMessage.send(
-                    form == .leanMessage
-                        ? LeanMessageText.begin("PONG") : JSONMessage.begin("pong"),
-                    to: connection, in: conversations, through: &context)
-            } else {
-                conversations.write(MRT.Ping(isResponse: true), to: connection, through: &context)
-            }
+            answerPing(of: connection, through: &context)
         case .channel:
             let channel = try MRT.Channel(body: packet.body.bytes)
             readChannel(

@@ -5,26 +5,37 @@ import CCurl
 import CommandLineOptions
 import Files
 import Glibc
+import MartletClient
 
 /// Makes requests to the HTTP API of a broker. One request at a time.
 struct HTTPAdministrationClient: ~Copyable {
     private let handle: UnsafeMutableRawPointer
-    let server: String
+    /// The nodes of a cluster; one for a single broker.
+    private let servers: [String]
     private let token: String
     private let authorityFile: String?
     private let answer = Answer()
 
+    /// The nodes that a command may name: as many as clients try.
+    private static let serversMaximum = 8
     /// A person waits for it: a broker that cannot be reached is reported soon.
     private static let connectSecondsMaximum = 10
 
     /// - Parameters:
-    ///   - server: `https://HOST:PORT`; `http://` only for this machine.
+    ///   - server: `https://HOST:PORT`; `http://` only for this machine. Several with commas.
     ///   - authorityFile: the trusted authorities, as PEM; nil for the system's.
     init(server: String, token: String, authorityFile: String?) throws(UsageError) {
-        var base = server[...]
-        while base.hasSuffix("/") { base.removeLast() }
-        self.server = String(base)
-        try Self.check(self.server)
+        servers = server.split(separator: ",", omittingEmptySubsequences: false).map { part in
+            var base = part
+            while base.hasPrefix(" ") { base.removeFirst() }
+            while base.hasSuffix("/") || base.hasSuffix(" ") { base.removeLast() }
+            return String(base)
+        }
+        guard servers.count <= Self.serversMaximum else {
+            throw UsageError(
+                "--server has \(servers.count) addresses; \(Self.serversMaximum) are allowed")
+        }
+        for server in servers { try Self.check(server) }
         self.token = token
         self.authorityFile = authorityFile
         curl_global_init(Int(CURL_GLOBAL_ALL))
@@ -41,7 +52,13 @@ struct HTTPAdministrationClient: ~Copyable {
         server.hasPrefix("https://") || server.hasPrefix("http://")
     }
 
+    /// The address that is used: the first one, or that which answered last.
+    var server: String { servers[answer.place] }
+
     private static func check(_ server: String) throws(UsageError) {
+        guard takes(server) else {
+            throw UsageError("--server must be https://HOST:PORT, not \"\(server)\"")
+        }
         let isPlain = server.hasPrefix("http://")
         let authority = server.dropFirst(isPlain ? 7 : 8)
         guard !authority.isEmpty, !authority.contains(where: { "/?#@ ".contains($0) }) else {
@@ -64,15 +81,51 @@ struct HTTPAdministrationClient: ~Copyable {
             || host.hasPrefix("127.") && inet_pton(AF_INET, String(host), &address) == 1
     }
 
-    /// Makes a request and waits for its reply.
+    /// Makes a request and waits for its reply. A node that has certainly not executed it, because
+    /// it cannot be reached or is not the primary, is followed by the next one.
     func send<Request: AdministrationRequest>(
         _ request: Request
     ) throws(AdministrationError) -> Request.Reply {
         let message = APIMessage(request)
-        answer.content = []
-        let code = perform(message)
+        for _ in 1..<servers.count {
+            let code = perform(message)
+            let isElsewhere =
+                Self.isNotReached(code) || code == CURLE_OK && curl_status(handle) == 307
+            if !isElsewhere {
+                do throws(AdministrationError) {
+                    return try reply(to: request, after: code)
+                } catch {
+                    guard Self.isOfStandby(error) else { throw error }
+                }
+            }
+            answer.place = (answer.place + 1) % servers.count
+        }
+        return try reply(to: request, after: perform(message))
+    }
+
+    private static func isNotReached(_ code: CURLcode) -> Bool {
+        code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST
+    }
+
+    /// Whether a node has refused because it is not the primary of its cluster. Other refusals with
+    /// the status 503 may follow a change.
+    private static func isOfStandby(_ error: AdministrationError) -> Bool {
+        guard case .refused(let refusal) = error else { return false }
+        return [ReasonCode.serverUnavailable.rawValue, ReasonCode.useAnotherServer.rawValue]
+            .contains(refusal.reason)
+    }
+
+    private func reply<Request: AdministrationRequest>(
+        to request: Request, after code: CURLcode
+    ) throws(AdministrationError) -> Request.Reply {
         guard code == CURLE_OK else { throw failure(code) }
         let status = curl_status(handle)
+        // A token goes to the named servers only.
+        guard status != 307 else {
+            throw .unreachable(
+                server: server,
+                reason: "it is a standby of a cluster: name all nodes, with commas between them")
+        }
         // The API answers with JSON, also what it refuses.
         guard answer.content.first == UInt8(ascii: "{") else {
             throw .noAPI(server: server, status: status)
@@ -81,6 +134,7 @@ struct HTTPAdministrationClient: ~Copyable {
     }
 
     private func perform(_ message: APIMessage) -> CURLcode {
+        answer.content = []
         var fields: UnsafeMutablePointer<curl_slist>?
         defer { curl_slist_free_all(fields) }
         // Without the empty field libcurl waits for 100 Continue before it sends more than a
@@ -148,6 +202,8 @@ struct HTTPAdministrationClient: ~Copyable {
 
     /// What libcurl writes to.
     private final class Answer {
+        /// Of the server among the named ones.
+        var place = 0
         var content: [UInt8] = []
         private(set) var errorText = ""
 
