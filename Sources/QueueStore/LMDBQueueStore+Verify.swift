@@ -108,6 +108,8 @@ private struct Verification {
     private var holders: [UInt64: Holders] = [:]
     /// Messages whose body cannot be read.
     private var unreadable: Set<UInt64> = []
+    /// Nil if it cannot be read.
+    private var stamp: MetaStamp?
     /// Whether the sums of bodies, entries and releases are checked.
     private let addsUp: Bool
     private let progress: CopyProgress?
@@ -211,11 +213,16 @@ private struct Verification {
         }
     }
 
-    private func verifyMeta(into report: inout VerificationReport) throws(StoreError) {
+    private mutating func verifyMeta(into report: inout VerificationReport) throws(StoreError) {
+        var hasStamp = false
         for key in [MetaKey.format, .identity, .stamp, .backup, .position] {
             do throws(StoreError) {
                 let value = try metaValue(key, transaction: transaction, table: tables.meta) {
-                    $0.count
+                    [UInt8]($0)
+                }
+                if key == .stamp, let value {
+                    hasStamp = true
+                    stamp = value.withUnsafeBytes(MetaStamp.init)
                 }
                 // A store without a commit has no stamp.
                 if value == nil, key == .format || key == .identity {
@@ -225,8 +232,14 @@ private struct Verification {
                 if value != nil, key == .position { report.belongsToCluster = true }
             } catch .damagedMeta(let name) {
                 if key == .position { report.belongsToCluster = true }
+                if key == .stamp { hasStamp = true }
                 report.find("\(name) fails its checksum", preventsStart: true, key.remedyOfDamage)
             }
+        }
+        let faults = try metaFaults(
+            transaction: transaction, tables: tables, scratch: scratch, hasStamp: hasStamp)
+        for fault in faults {
+            report.find(fault, preventsStart: true, .none("restore a backup"))
         }
         let doomedCount = try walk(tables.doomed) { (key, value) throws(StoreError) in
             if key.count != 8 || SealedValue.open(value, seed: .doomedQueue, key: key) == nil {
@@ -273,9 +286,11 @@ private struct Verification {
         var holders: [UInt64: Holders] = [:]
         var unreadable: Set<UInt64> = []
         let count = try walk(tables.messages) { (key, value) throws(StoreError) in
+            // A start compares the last key only.
+            let isBeyond = stamp?.isReached(by: key) == true
             guard key.count == 8 else {
                 return report.find(
-                    "\(readable(key)) is no message id",
+                    "\(readable(key)) is no message id", preventsStart: isBeyond,
                     .changes(
                         [.remove(.messages, key: [UInt8](key))],
                         "remove it: no entry can name it"))
@@ -284,8 +299,12 @@ private struct Verification {
             if StoredMessage.block(value, id: id) == nil {
                 unreadable.insert(id)
                 report.find(
-                    "message \(id) fails its checksum",
+                    "message \(id) fails its checksum", preventsStart: isBeyond,
                     .changes(Self.removal(ofMessage: id), "remove it: nobody can receive it"))
+            } else if isBeyond {
+                report.find(
+                    "message \(id) is not below the next one of the stamp", preventsStart: true,
+                    .none("the broker would give its id to another one: restore a backup"))
             }
             if addsUp, let receiverCount = StoredMessage.receiverCount(value, id: id) {
                 holders[id] = Holders(receiverCount: receiverCount)

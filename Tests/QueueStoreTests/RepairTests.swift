@@ -318,6 +318,72 @@ import Testing
         #expect(report.unrepairable.first?.reason.contains(advice) == true)
     }
 
+    /// Renames one of the store's own values, as a damaged byte of its key does.
+    private func rename(_ name: String, to other: String) throws {
+        try alter { (transaction) throws(StoreError) in
+            let (handle, meta) = (transaction.handle, transaction.tables.meta)
+            var value: [UInt8] = []
+            try Array(name.utf8).withBytes { (key) throws(StoreError) in
+                var (keyValue, data) = (MDB_val(key), MDB_val())
+                try check(mdb_get(handle, meta, &keyValue, &data), "mdb_get")
+                value = [UInt8](UnsafeRawBufferPointer(data))
+            }
+            try remove(Array(name.utf8), { $0.meta }, in: transaction)
+            try put(Array(other.utf8), value, { $0.meta }, in: transaction)
+        }
+    }
+
+    /// Expects that the store does not start, and that the verification says so with the same
+    /// words.
+    private func expectNoStart(_ findings: [String]) throws {
+        #expect(throws: StoreError.inconsistentMeta(finding: findings[0])) {
+            _ = try LMDBQueueStore(directory: directory.path, options: .small)
+        }
+        let report = try LMDBQueueStore.verify(directory: directory.path)
+        #expect(report.findings == findings)
+        #expect(report.preventsStart && report.isBeyondRepair)
+    }
+
+    @Test func `a value of the store with a damaged name prevents a start`() throws {
+        try fill()
+        try rename("martlet.stamp", to: "martlet.stam~")
+        try expectNoStart([
+            "its own value martlet.stam~ is unknown",
+            "martlet.stamp is missing, and there are rows",
+        ])
+        try rename("martlet.stam~", to: "martlet.stamp")
+        #expect(try LMDBQueueStore.verify(directory: directory.path).isSound)
+        try alter { (transaction) throws(StoreError) in
+            try put(Array("martlet.positio~".utf8), [1], { $0.meta }, in: transaction)
+        }
+        try expectNoStart(["its own value martlet.positio~ is unknown"])
+    }
+
+    @Test func `rows without a stamp prevent a start, an empty store does not`() throws {
+        _ = try LMDBQueueStore(directory: directory.path, options: .small)
+        #expect(try LMDBQueueStore.verify(directory: directory.path).isSound)
+        try fill()
+        try alter { (transaction) throws(StoreError) in
+            try remove(Array("martlet.stamp".utf8), { $0.meta }, in: transaction)
+        }
+        try expectNoStart(["martlet.stamp is missing, and there are rows"])
+    }
+
+    @Test func `a message that the stamp does not know prevents a start`() throws {
+        try fill()
+        // One that is unreadable is removed.
+        try alter { (transaction) throws(StoreError) in
+            try put(key(9), [1], { $0.messages }, in: transaction)
+        }
+        #expect(
+            throws: StoreError.inconsistentMeta(
+                finding: "message \(readable(key(9))) is not below the next one of its stamp, 4")
+        ) { _ = try LMDBQueueStore(directory: directory.path, options: .small) }
+        try expectRepair(
+            ["message 9 fails its checksum: remove it: nobody can receive it"], ["one", "two"],
+            ["three"])
+    }
+
     @Test func `a record that others need has no repair, nor one of an unknown table`() throws {
         try fill()
         try alter { (transaction) throws(StoreError) in

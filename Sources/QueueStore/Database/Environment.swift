@@ -171,6 +171,15 @@ struct Tables {
         }
     }
 
+    /// The rows of all tables within a transaction, without the store's own values.
+    func rowCount(transaction: OpaquePointer) -> Int {
+        [messages, releases, entries, records, doomed, damaged].reduce(0) { sum, table in
+            var statistics = MDB_stat()
+            guard mdb_stat(transaction, table, &statistics) == MDB_SUCCESS else { return sum }
+            return sum + statistics.ms_entries
+        }
+    }
+
     /// Bytes of all pages in use within a transaction, including LMDB's own list of free pages.
     func usedByteCount(transaction: OpaquePointer) -> UInt64 {
         let freeList: MDB_dbi = 0
