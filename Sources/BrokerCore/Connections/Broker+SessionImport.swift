@@ -32,7 +32,7 @@ public struct ImportedSession: Sendable {
         /// As ``MessageParts`` has them.
         public var properties: [UInt8]
         public var grade: Grade
-        /// Nil for the oldest age of the queues.
+        /// Nil for the oldest age of the queues; 0 if it has expired and only counts.
         public var expirySeconds: UInt64?
 
         public init(
@@ -130,7 +130,7 @@ extension Broker {
         markDirty(session, .send, isUrgent: true)
         var step = Step(at: moment, effects: effects)
         var refusedCount = 0
-        for message in piece.messages {
+        for message in piece.messages where message.expirySeconds != 0 {
             let isTaken = take(message, from: piece.sender, of: session, in: &step)
             if !isTaken { refusedCount += 1 }
         }

@@ -284,15 +284,19 @@ struct ImportPlan {
                 unsafe += 1
                 continue
             }
-            if message.expiresUnixSeconds > 0, message.expiresUnixSeconds <= now {
-                late += 1
-            } else if message.payload.count > Self.payloadByteCountMaximum
+            if message.payload.count > Self.payloadByteCountMaximum
                 || message.topic.first == UInt8(ascii: "$")
                 || String(validating: message.topic, as: UTF8.self) == nil
             {
                 strange += 1
             } else {
-                if MosquittoStore.contentType(message.properties).hasOthers { other += 1 }
+                // An expired one keeps its place: an interrupted import goes on at a place of the
+                // list, whatever has expired meanwhile.
+                if message.hasExpired(unixSeconds: now) {
+                    late += 1
+                } else if MosquittoStore.contentType(message.properties).hasOthers {
+                    other += 1
+                }
                 items.append(SessionImport.Item(message: one.message, qos: one.qos))
             }
         }

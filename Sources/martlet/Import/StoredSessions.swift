@@ -64,9 +64,15 @@ extension StoredMessage {
     /// Bytes of an item of a request.
     var itemByteCount: Int { topic.count + payload.count * 4 / 3 + 300 }
 
-    /// An item of ``ImportSession/messages``.
+    func hasExpired(unixSeconds now: Int64) -> Bool {
+        expiresUnixSeconds > 0 && expiresUnixSeconds <= now
+    }
+
+    /// An item of ``ImportSession/messages``; one that has expired is only a place.
     func item(qos: UInt8, unixSeconds now: Int64) -> String {
-        let expiry = expiresUnixSeconds > 0 ? "\(max(1, expiresUnixSeconds - now))" : ""
+        let topic = String(decoding: topic, as: UTF8.self)
+        if hasExpired(unixSeconds: now) { return "\(qos)\n0\n\n\n\(topic)" }
+        let expiry = expiresUnixSeconds > 0 ? "\(expiresUnixSeconds - now)" : ""
         let type = MosquittoStore.contentType(properties).text ?? ""
         // A type with control characters may be several lines.
         let fits =
@@ -74,7 +80,7 @@ extension StoredMessage {
             && type.utf8.allSatisfy { $0 >= UInt8(ascii: " ") }
         return [
             "\(qos)", expiry, fits ? type : "", Data(payload).base64EncodedString(),
-            String(decoding: topic, as: UTF8.self),
+            topic,
         ].joined(separator: "\n")
     }
 }

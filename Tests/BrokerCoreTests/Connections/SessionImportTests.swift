@@ -9,7 +9,7 @@ import Testing
 extension World {
     fileprivate func take(
         _ position: UInt64, _ topics: [String], filters: [String]? = nil, user: String = "ann",
-        payloadByteCount: Int = 2
+        payloadByteCount: Int = 2, expirySeconds: UInt64? = nil
     ) -> SessionImport {
         defer { collect() }
         return broker.importSession(
@@ -20,7 +20,7 @@ extension World {
                     ImportedSession.Message(
                         topic: Array($0.utf8),
                         payload: [UInt8](repeating: 1, count: payloadByteCount), properties: [],
-                        grade: .durable, expirySeconds: nil)
+                        grade: .durable, expirySeconds: expirySeconds)
                 },
                 filters: filters.map {
                     $0.map {
@@ -105,6 +105,13 @@ struct SessionImportTests {
         world.crash()
         // A session without subscriptions is not taken twice either.
         #expect(world.take(0, ["a/1"]) == .elsewhere(position: 6, count: 1))
+    }
+
+    @Test func `counts a message that has expired, and does not take it`() {
+        #expect(
+            world.take(0, ["a/1", "a/2"], expirySeconds: 0)
+                == .taken(count: 0, refusedCount: 0, refusedFilters: []))
+        #expect(world.take(0, []) == .elsewhere(position: 2, count: 0))
     }
 
     @Test func `is taken again where the store had no room`() {
