@@ -168,6 +168,7 @@ enum ImportMosquittoCommand {
                 start = Int(position)
             default:
                 result.exists = true
+                result.reachedCount = start
                 return result
             }
         }

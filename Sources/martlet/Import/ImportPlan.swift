@@ -83,6 +83,15 @@ struct ImportPlan {
 
     /// Notes what the broker has taken of a session.
     mutating func settle(session index: Int, _ result: SessionImport.Result) {
+        if result.exists, result.reachedCount > 0 {
+            let count = sessions[index].items.count
+            refuse(
+                session: index,
+                "\(result.reachedCount) of \(count) messages and no subscriptions are taken: the "
+                    + "client has begun another session since, or somebody has deleted this one; "
+                    + "let the client subscribe again")
+            return
+        }
         if result.exists {
             refuse(
                 session: index,

@@ -44,8 +44,10 @@ struct SessionImport {
     struct Result {
         var refusedCount = 0
         var refusedFilters: [String] = []
-        /// The broker has a session of the client that no import has begun.
+        /// The broker has another session of the client, or one that is complete.
         var exists = false
+        /// How many messages the broker had before it refused the rest.
+        var reachedCount = 0
     }
 
     let user: String

@@ -103,8 +103,10 @@ struct SessionImportTests {
                 == .taken(count: 1, refusedCount: 0, refusedFilters: []))
         world.settle()
         world.crash()
-        // A session without subscriptions is not taken twice either.
-        #expect(world.take(0, ["a/1"]) == .elsewhere(position: 6, count: 1))
+        // A session without subscriptions is not taken twice either, and its client may come.
+        #expect(world.take(0, ["a/1"]) == .exists)
+        world.beginMQTT("ann/d1")
+        #expect(found.map { $0.connection != nil } == [true])
     }
 
     @Test func `counts a message that has expired, and does not take it`() {
@@ -131,16 +133,40 @@ struct SessionImportTests {
         #expect(found.map(\.queue.count) == [3])
     }
 
-    @Test func `ends when its client comes`() {
+    /// It would take the session for complete, and subscribe to nothing.
+    @Test func `keeps its client waiting until it is complete`() {
         _ = world.take(0, ["a/1", "a/2"])
         world.settle()
-        world.beginMQTT("ann/d1")
+        for dialect in [SessionDialect.mqtt5, .mqtt3, .mrt] {
+            world.connect("ann/d1", expiry: 3_600, dialect: dialect)
+            world.settle()
+            #expect(world.lines().contains("ann/d1: refused, serverBusy"), "\(dialect)")
+        }
+        world.crash()
+        world.connect("ann/d1", expiry: 3_600, dialect: .mqtt5)
+        world.settle()
+        #expect(world.lines().contains("ann/d1: refused, serverBusy"))
+        #expect(
+            world.take(2, ["a/3"], filters: ["a/#"])
+                == .taken(count: 3, refusedCount: 0, refusedFilters: []))
+        world.connect("ann/d1", expiry: 3_600, dialect: .mqtt5)
+        world.settle()
+        #expect(world.lines().contains("ann/d1: accepted, present"))
+        world.lose("ann/d1")
+        world.settle()
+        #expect(world.take(3, ["a/4"]) == .exists)
+        world.crash()
+        #expect(world.take(0, ["a/1"]) == .exists)
+    }
+
+    @Test func `ends when its client starts anew`() {
+        _ = world.take(0, ["a/1", "a/2"])
+        world.settle()
+        world.beginMQTT("ann/d1", clean: true)
         #expect(world.take(2, ["a/3"]) == .exists)
         world.lose("ann/d1")
         world.settle()
-        #expect(world.take(2, ["a/3"]) == .exists)
-        world.crash()
-        #expect(world.take(0, ["a/1"]) == .exists)
+        #expect(found.map(\.queue.count) == [0])
     }
 
     @Test func `is among the deepest queues`() {
