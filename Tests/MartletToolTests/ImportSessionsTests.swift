@@ -87,4 +87,21 @@ struct ImportSessionsTests {
         #expect(message.item(qos: 1, unixSeconds: 50) == "1\n50\n\neA==\nt/1")
         #expect(message.item(qos: 1, unixSeconds: 200) == "1\n0\n\n\nt/1")
     }
+
+    /// The same text in two forms of Unicode: composed and decomposed.
+    @Test func `are apart for client ids that only look the same`() throws {
+        var store = StoreFile()
+        store.addMessage(1, topic: "t")
+        for (client, user) in [("caf\u{E9}", "one"), ("cafe\u{301}", "two")] {
+            store.addClient(client, user: user)
+            store.addWaiting(1, client: client)
+        }
+        let plan = try plan(store)
+        #expect(plan.sessions.count == 2)
+        #expect(
+            Set(plan.sessions.map { Array($0.device.utf8) })
+                == [Array("caf\u{E9}".utf8), Array("cafe\u{301}".utf8)])
+        #expect(plan.sessions.allSatisfy { $0.items.count == 1 })
+        #expect(Set(plan.sessions.map(\.user)) == ["one", "two"])
+    }
 }

@@ -18,8 +18,9 @@ struct ImportPlan {
     private var passwordLines: [Int] = []
     private var retainedLines: [Int] = []
     private var sessionLines: [Int] = []
-    /// The users of the user names that are taken.
-    private var users: [String: String] = [:]
+    /// The users of the user names that are taken, by the bytes of the name: texts that only look
+    /// the same are equal in Swift.
+    private var users: [[UInt8]: String] = [:]
 
     /// Bytes of a retained message: as base64 it fits into a request.
     private static let payloadByteCountMaximum = 1 << 20
@@ -122,8 +123,8 @@ struct ImportPlan {
         of settings: MosquittoConfiguration
     ) {
         guard let file = ImportFile(path.text, "the password file", report: &report) else { return }
-        var names: Set<String> = []
-        var users: [String: String] = [:]
+        var names: Set<[UInt8]> = []
+        var users: [[UInt8]: String] = [:]
         for line in file.lines where !line.text.hasPrefix("#") {
             guard let colon = line.text.firstIndex(of: ":"), colon > line.text.startIndex else {
                 report.add(.refused, at: line.place, "the line is not NAME:HASH")
@@ -135,13 +136,13 @@ struct ImportPlan {
                 report.add(.refused, at: line.place, "user \(name): \(fault)")
                 continue
             }
-            guard names.insert(name).inserted else {
+            guard names.insert(Array(name.utf8)).inserted else {
                 report.add(
                     .refused, at: line.place, "user \(name) is there twice; the first is taken")
                 continue
             }
             let user = Self.userName(name)
-            if let other = users.updateValue(name, forKey: user) {
+            if let other = users.updateValue(name, forKey: Array(user.utf8)) {
                 report.add(
                     .refused, at: line.place,
                     "user \(name) would be the user \(user), as \(other) is")
@@ -156,7 +157,7 @@ struct ImportPlan {
                 SetPassword(
                     app: app, name: name, hash: hash, user: user == name ? nil : user,
                     rights: rights))
-            self.users[name] = user
+            self.users[Array(name.utf8)] = user
             passwordLines.append(report.lines.count)
             let text = "user \(name), \(rights.map { "\($0.count) rights" } ?? "the app's rights")"
             if user == name {
@@ -188,18 +189,21 @@ struct ImportPlan {
 
     /// The id of a user: the name, with `_` for characters that separate topics.
     private static func userName(_ name: String) -> String {
-        var user = ""
-        for character in name {
-            guard user.utf8.count + character.utf8.count <= userByteCountMaximum else { break }
-            user.append("/+#".contains(character) ? "_" : character)
+        // Not by character: `/` and a combining mark are one.
+        var user = String.UnicodeScalarView()
+        var byteCount = 0
+        for scalar in name.unicodeScalars {
+            byteCount += UTF8.width(scalar)
+            guard byteCount <= userByteCountMaximum else { break }
+            user.append(["/", "+", "#"].contains(scalar) ? "_" : scalar)
         }
-        return user
+        return String(user)
     }
 
     private mutating func tellUnused(_ access: MosquittoAccess) {
-        let names = Set(passwords.map(\.name))
-        for user in access.users where !names.contains(user) {
-            guard let entry = access.entries[user]?.first else { continue }
+        let names = Set(passwords.map { Array($0.name.utf8) })
+        for user in access.users where !names.contains(Array(user.utf8)) {
+            guard let entry = access.entries(of: user).first else { continue }
             report.add(
                 .refused, at: entry.place,
                 "user \(user) has topics and no password; give them to its token with --right")
@@ -264,8 +268,9 @@ struct ImportPlan {
             }
         }
         messages = store.messages
-        for (client, session) in store.sessions.sorted(by: { $0.key < $1.key }) {
-            take(session, of: client, path, unixSeconds: now)
+        let order = store.sessions.sorted { $0.key.lexicographicallyPrecedes($1.key) }
+        for (client, session) in order {
+            take(session, of: String(decoding: client, as: UTF8.self), path, unixSeconds: now)
         }
     }
 
@@ -318,9 +323,9 @@ struct ImportPlan {
         sessionLines.append(report.lines.count)
         sessions.append(
             SessionImport(
-                user: users[session.userName] ?? Self.userName(session.userName), device: client,
-                expirySeconds: session.expirySeconds.map { max(1, $0) }, filters: session.filters,
-                items: items))
+                user: users[Array(session.userName.utf8)] ?? Self.userName(session.userName),
+                device: client, expirySeconds: session.expirySeconds.map { max(1, $0) },
+                filters: session.filters, items: items))
         report.add(
             differences.isEmpty ? .taken : .changed, at: path,
             ([text] + differences).joined(separator: ", "))
