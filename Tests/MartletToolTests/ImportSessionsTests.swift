@@ -88,6 +88,28 @@ struct ImportSessionsTests {
         #expect(message.item(qos: 1, unixSeconds: 200) == "1\n0\n\n\nt/1")
     }
 
+    @Test func `tell publications of QoS 2 that their client has not released`() throws {
+        var store = StoreFile()
+        store.addClient("pb", user: "ann")
+        for number in 1...12 {
+            store.addMessage(number, topic: "t/\(number)")
+            store.addWaiting(number, client: "pb", qos: 2, state: 7, isIncoming: true)
+        }
+        store.addWaiting(1, client: "pb", qos: 2, state: 5)
+        store.addWaiting(2, client: "pb", qos: 2, state: 6)
+        let plan = try plan(store)
+        #expect(
+            tells(
+                plan, .refused,
+                "12 publications of client pb with QoS 2 that it has not released (PUBREL), on t/1"
+            ))
+        #expect(tells(plan, .refused, "t/10 and 2 more; let it publish them again"))
+        #expect(
+            tells(plan, .changed, "1 received already, 1 of QoS 2 without PUBREC, which come again")
+        )
+        #expect(plan.sessions[0].items.map(\.message) == [1])
+    }
+
     /// The same text in two forms of Unicode: composed and decomposed.
     @Test func `are apart for client ids that only look the same`() throws {
         var store = StoreFile()

@@ -24,6 +24,8 @@ struct ImportPlan {
 
     /// Bytes of a retained message: as base64 it fits into a request.
     private static let payloadByteCountMaximum = 1 << 20
+    /// Topics that a line of the report names.
+    private static let topicsInLine = 10
     /// Bytes of a user's id.
     private static let userByteCountMaximum = 64
 
@@ -274,6 +276,22 @@ struct ImportPlan {
         }
     }
 
+    /// Mosquitto has answered these with PUBREC, and passes them on after PUBREL.
+    private mutating func tellUnreleased(
+        of session: StoredSession, _ client: String, _ path: String
+    ) {
+        guard !session.unreleased.isEmpty else { return }
+        let topics = session.unreleased.prefix(Self.topicsInLine).map { message in
+            messages[message].map { String(decoding: $0.topic, as: UTF8.self) } ?? "?"
+        }
+        let rest = session.unreleased.count - topics.count
+        report.add(
+            .refused, at: path,
+            "\(session.unreleased.count) publications of client \(client) with QoS 2 that it has "
+                + "not released (PUBREL), on \(topics.joined(separator: ", "))"
+                + (rest > 0 ? " and \(rest) more" : "") + "; let it publish them again")
+    }
+
     private mutating func take(
         _ session: StoredSession, of client: String, _ path: String, unixSeconds now: Int64
     ) {
@@ -284,6 +302,7 @@ struct ImportPlan {
             report.add(.ignored, at: path, "\(text): it has expired")
             return
         }
+        tellUnreleased(of: session, client, path)
         guard !session.userName.isEmpty else {
             report.add(
                 .refused, at: path,
@@ -319,6 +338,10 @@ struct ImportPlan {
             (strange, "too large or on a topic that clients may not use"),
             (other, "without properties of MQTT 5"),
             (session.waiting.count { $0.isReceived }, "received already"),
+            (
+                session.waiting.count { $0.mayBeReceived },
+                "of QoS 2 without PUBREC, which come again"
+            ),
         ].filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }
         sessionLines.append(report.lines.count)
         sessions.append(

@@ -93,12 +93,18 @@ struct MosquittoStore {
             guard chunk.count >= 16 else { return false }
             let count = Int(Self.number(chunk.at(10, 2)))
             guard let name = chunk.name(16, count) else { return false }
-            // Direction 1 is to the client. In the states 6 and 9 the client has sent PUBREC.
-            guard chunk[chunk.startIndex + 15] == 1 else { return true }
+            // Direction 1 is to the client. A message from it is there until its PUBREL.
+            guard chunk[chunk.startIndex + 15] == 1 else {
+                sessions[name, default: StoredSession()].unreleased.append(
+                    Self.native(chunk.at(0, 8)))
+                return true
+            }
+            // In the states 6 and 9 the client has sent PUBREC, in the state 5 it may have.
+            let state = chunk[chunk.startIndex + 13]
             sessions[name, default: StoredSession()].waiting.append(
                 StoredSession.Waiting(
                     message: Self.native(chunk.at(0, 8)), qos: chunk[chunk.startIndex + 12],
-                    isReceived: [6, 9].contains(chunk[chunk.startIndex + 13])))
+                    isReceived: [6, 9].contains(state), mayBeReceived: state == 5))
         case 4:
             guard chunk.count >= 8 else { return false }
             if let message = messages[Self.native(chunk.at(0, 8))] {

@@ -20,6 +20,8 @@ struct StoredSession {
         let qos: UInt8
         /// The client has it already: a PUBREL or its answer is missing.
         let isReceived: Bool
+        /// A PUBREC of the client is missing: it may have it.
+        let mayBeReceived: Bool
     }
 
     /// Empty if the store does not tell it, or there is none.
@@ -31,6 +33,8 @@ struct StoredSession {
     /// As ``ImportSession/filters``.
     var filters: [String] = []
     var waiting: [Waiting] = []
+    /// Messages of QoS 2 from the client that it has not released.
+    var unreleased: [UInt64] = []
 }
 
 /// A session that is sent to the broker.
