@@ -158,9 +158,15 @@ private struct Verification {
     private func remedy(of id: UInt64, _ holders: Holders) -> VerificationReport.Remedy {
         guard !unreadable.contains(id) else { return .included }
         let held = holders.entryCount + holders.setAsideCount
+        // Receivers with neither an entry nor a release: a row of either kind is gone.
+        let known = held + holders.releasedCount
+        let lost =
+            known < holders.receiverCount
+            ? "\(holders.receiverCount - known) receivers, whom no row names, may not have it"
+            : "nothing is lost"
         guard held > 0 else {
             return .changes(
-                Self.removal(ofMessage: id), "remove it: no queue has an entry with it")
+                Self.removal(ofMessage: id), "remove it: no queue has an entry with it; \(lost)")
         }
         guard held <= holders.receiverCount else {
             return .changes(
@@ -170,7 +176,7 @@ private struct Verification {
         let released = holders.receiverCount - held
         return .changes(
             [.setReleased(message: id, count: released)],
-            "count \(released) releases, because \(held) entries have it; nothing is lost")
+            "count \(released) releases, because \(held) entries have it; \(lost)")
     }
 
     private static func removal(ofMessage id: UInt64) -> [StoreRepair.Change] {

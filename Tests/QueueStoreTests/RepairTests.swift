@@ -157,7 +157,8 @@ import Testing
             [
                 "entry \(name) fails its checksum: \(lostEntry)",
                 "message 2 accounts for 0 of 1 receivers: "
-                    + "remove it: no queue has an entry with it",
+                    + "remove it: no queue has an entry with it; 1 receivers, whom no row names, "
+                    + "may not have it",
             ], ["one"], ["three"])
     }
 
@@ -173,7 +174,9 @@ import Testing
     @Test func `releases are counted from the entries`() throws {
         try fill()
         let count = "message 1 accounts for 1 of 2 receivers: "
-        let action = "count 1 releases, because 1 entries have it; nothing is lost"
+        let action =
+            "count 1 releases, because 1 entries have it; 1 receivers, whom no row names, may not "
+            + "have it"
         try alter { (transaction) throws(StoreError) in
             try spoil(key(1), { $0.releases }, in: transaction)
         }
@@ -192,6 +195,40 @@ import Testing
         try expectRepair(
             [
                 "message 1 accounts for 1 of 2 receivers: "
+                    + "count 1 releases, because 1 entries have it; 1 receivers, whom no row "
+                    + "names, may not have it"
+            ], ["one", "two"], ["three"])
+    }
+
+    @Test func `a missing entry of one of two receivers is a loss`() throws {
+        var store = try LMDBQueueStore(directory: directory.path, options: .small)
+        var batch = StoreBatch(at: 1)
+        batch.send(1, "one", to: [1, 2], number: 1)
+        _ = try store.carryOut(batch)
+        store.close()
+        try alter { (transaction) throws(StoreError) in
+            try remove(key(2, 1), { $0.entries }, in: transaction)
+        }
+        try expectRepair(
+            [
+                "message 1 accounts for 1 of 2 receivers: "
+                    + "count 1 releases, because 1 entries have it; 1 receivers, whom no row "
+                    + "names, may not have it"
+            ], ["one"], [])
+    }
+
+    @Test func `too many releases are corrected, and nothing is lost`() throws {
+        try fill()
+        try alter { (transaction) throws(StoreError) in
+            var value = [UInt8](repeating: 0, count: StoredRelease.byteCount)
+            value.withUnsafeMutableBytes {
+                StoredRelease.write(to: $0.baseAddress!, id: 1, count: 2)
+            }
+            try put(key(1), value, { $0.releases }, in: transaction)
+        }
+        try expectRepair(
+            [
+                "message 1 accounts for 3 of 2 receivers: "
                     + "count 1 releases, because 1 entries have it; nothing is lost"
             ], ["one", "two"], ["three"])
     }
@@ -236,7 +273,8 @@ import Testing
         try expectRepair(
             [
                 "message 3 accounts for 0 of 1 receivers: "
-                    + "remove it: no queue has an entry with it"
+                    + "remove it: no queue has an entry with it; 1 receivers, whom no row names, "
+                    + "may not have it"
             ], ["one", "two"], [])
     }
 
