@@ -206,7 +206,8 @@ private struct Verification {
         into visitor: inout some StoreVisitor & ~Copyable, _ report: VerificationReport
     ) throws(StoreError) {
         var doomed: Set<QueueID> = []
-        _ = try walk(tables.doomed) { (key, _) throws(StoreError) in
+        _ = try walk(tables.doomed) { (key, value) throws(StoreError) in
+            guard SealedValue.open(value, seed: .doomedQueue, key: key) != nil else { return }
             if key.count == 8 { doomed.insert(QueueID(raw: key.bigEndian(at: 0))) }
         }
         let reading = StoreReading(
@@ -253,7 +254,7 @@ private struct Verification {
                     "deleted queue \(readable(key)) fails its checksum", preventsStart: true,
                     .changes(
                         [.remove(.doomed, key: [UInt8](key))],
-                        "remove the mark: the next start deletes queues without an owner anyway"))
+                        "remove the mark; a queue without an owner gets another one"))
             }
         }
         if doomedCount > 0 { report.summary.append("\(doomedCount) queues are being deleted") }

@@ -308,7 +308,7 @@ import Testing
         try expectRepair(
             [
                 "deleted queue \(readable(key(1))) fails its checksum: "
-                    + "remove the mark: the next start deletes queues without an owner anyway"
+                    + "remove the mark; a queue without an owner gets another one"
             ], ["one", "two"], ["three"])
     }
 
