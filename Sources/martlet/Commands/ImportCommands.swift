@@ -218,6 +218,9 @@ enum ImportMosquittoCommand {
                     retained: index,
                     "\(reply.message.from) has published another one, which stays; to take this "
                         + "one, run martlet retained delete first")
+            } else if case .success(let reply) = result, plan.retained[index].isSame(as: reply) {
+                // Subscribers have it already.
+                continue
             } else {
                 taken.append(index)
             }

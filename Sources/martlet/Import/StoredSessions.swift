@@ -64,6 +64,24 @@ struct SessionImport {
 extension RetainedImport {
     /// Bytes of its request.
     var itemByteCount: Int { topic.utf8.count + payload.count * 4 / 3 + 300 }
+
+    /// Seconds by which the end of a message may differ that was imported with the rest of its
+    /// time.
+    private static let expiryTolerance: Int64 = 5
+
+    /// Whether the broker has it from an earlier import. The broker does not tell the content type,
+    /// which does not change alone.
+    func isSame(as reply: ShowRetained.Reply) -> Bool {
+        let expires = reply.message.expiresUnixSeconds.map { Int64(clamping: $0) }
+        let hasSameEnd =
+            if let expires, let own = expiresUnixSeconds {
+                abs(expires - own) <= Self.expiryTolerance
+            } else {
+                expires == nil && expiresUnixSeconds == nil
+            }
+        return hasSameEnd && !reply.content.isCut
+            && reply.content.base64 == Data(payload).base64EncodedString()
+    }
 }
 
 extension StoredMessage {

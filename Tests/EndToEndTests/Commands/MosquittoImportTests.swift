@@ -163,10 +163,13 @@ extension EndToEndTests {
                     "\(broker.plainPort)", "-u", "alice", "-P", "apw", "-t", "site/#", "-d",
                 ])
             _ = try await connected.line(with: "Subscribed")
+            let retained = try administration.retainedTime("site/b")
             let third = try await importAll()
             #expect(third.contains { $0.contains("site/a: carl has published another one") })
             connected.signal(SIGKILL)
             #expect(!connected.text.contains("Refused") && !connected.text.contains("DISCONNECT"))
+            // What was retained as it is now is not published again.
+            #expect(try administration.retainedTime("site/b") == retained)
             let taken = try administration.send(ListPasswords(app: "demo")).passwords
             #expect(taken.count == 3 && taken.last?.expiresUnixSeconds != nil)
             let kept = try administration.send(ShowRetained(app: "demo", topic: "site/a"))
@@ -252,5 +255,12 @@ extension EndToEndTests {
                     "publish:a/b",
                 ])
         }
+    }
+}
+
+extension AdministrationClient {
+    /// When a retained message was published.
+    fileprivate func retainedTime(_ topic: String) throws -> UInt64 {
+        try send(ShowRetained(app: "demo", topic: topic)).message.unixMilliseconds
     }
 }
