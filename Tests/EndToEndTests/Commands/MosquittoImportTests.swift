@@ -107,21 +107,22 @@ extension EndToEndTests {
             _ = try await mosquitto.process.exit()
 
             let broker = try await TestBroker(settings: [], plainOptions: "?passwords=demo")
-            func importAll(_ words: String...) async throws -> [String] {
+            func importAll(_ words: [String] = []) async throws -> [String] {
                 let child = try ChildProcess(
                     "martlet",
-                    [
-                        "import", "mosquitto", "--config", "\(mosquitto.directory)/mosquitto.conf",
-                        "--output", files.file("martlet.json5"),
-                    ] + words, environment: try broker.environment("operator"))
+                    ["import", "mosquitto", "--config", "\(mosquitto.directory)/mosquitto.conf"]
+                        + words, environment: try broker.environment("operator"))
                 // A line is NOT TAKEN.
                 #expect(try await child.exit() == .code(6), "\(child.text)")
                 return child.lines
             }
-            let dry = try await importAll("--dry-run")
+            let dry = try await importAll(["--dry-run"])
             let administration = try AdministrationClient(dataDirectory: broker.directory)
             #expect(try administration.send(ListPasswords(app: "demo")).passwords.isEmpty)
-            let lines = try await importAll()
+            let output = ["--output", files.file("martlet.json5")]
+            _ = try await importAll(output + ["--dry-run"])
+            #expect(access(files.file("martlet.json5"), F_OK) != 0)
+            let lines = try await importAll(output)
             #expect(lines.filter { $0.contains("\t") } == dry.filter { $0.contains("\t") })
             for words in [
                 "\(files.file("passwd")):2\tuser bob/1, 2 rights; messages know it as bob_1",
@@ -141,6 +142,15 @@ extension EndToEndTests {
                 "martletd", ["--check-config", "--config", files.file("martlet.json5")])
             #expect(try await check.exit() == .code(0), "\(check.text)")
             // Nothing twice.
+            // Never over another file, and nothing is taken then.
+            let refused = try ChildProcess(
+                "martlet",
+                ["import", "mosquitto", "--config", "\(mosquitto.directory)/mosquitto.conf"]
+                    + output, environment: try broker.environment("operator"))
+            #expect(try await refused.exit() == .code(2), "\(refused.text)")
+            #expect(refused.text.contains("martlet.json5 exists already"), "\(refused.text)")
+            #expect(
+                try String(contentsOfFile: files.file("martlet.json5"), encoding: .utf8) == written)
             let again = try await importAll()
             #expect(again.contains { $0.contains("client sleeper") && $0.contains("completed") })
             let woken = try await run(
