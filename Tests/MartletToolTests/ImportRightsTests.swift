@@ -43,6 +43,18 @@ struct ImportRightsTests {
         #expect(plan.passwords.allSatisfy { $0.rights?.isEmpty == false })
     }
 
+    /// A dry run tells what the broker would.
+    @Test(arguments: [
+        "$7$101$salt$AAAA", "$7$101$AAECAwQFBgcICQoL$no base64", "$7$0$AAECAwQFBgcICQoL$AAAA",
+        "$7$99999999999$AAECAwQFBgcICQoL$" + String(repeating: "A", count: 86) + "==",
+        "$argon2id$v=19$m=99999999,t=3,p=1$AAECAwQFBgcICQoL$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+    ])
+    func `takes no user with a hash that the broker refuses`(hash: String) throws {
+        let plan = try plan([], users: ["alice:\(hash)\nbob"])
+        #expect(plan.passwords.map(\.name) == ["bob"])
+        #expect(plan.hasRefusal("user alice: "))
+    }
+
     /// The same texts in two forms of Unicode: composed and decomposed.
     @Test func `keeps users and topics apart that only look the same`() throws {
         let (composed, decomposed) = ("caf\u{E9}", "cafe\u{301}")

@@ -3,6 +3,7 @@
 // import.
 
 import Administration
+import Credentials
 
 /// The import of a Mosquitto into an app.
 struct ImportPlan {
@@ -170,13 +171,18 @@ struct ImportPlan {
         }
     }
 
+    /// What the broker would say of a hash.
     private static func fault(of hash: String) -> String? {
-        let parts = hash.split(separator: "$", omittingEmptySubsequences: false).count
-        if hash.hasPrefix("$7$") { return parts == 5 ? nil : "the hash is broken" }
-        if hash.hasPrefix("$6$") { return parts == 4 ? nil : "the hash is broken" }
-        if hash.hasPrefix("$argon2id$") { return parts == 6 ? nil : "the hash is broken" }
-        return "the hash is of no known kind: $7$, $6$ or $argon2id$; for a plain password, run "
-            + "mosquitto_passwd -U"
+        do throws(PasswordHashError) {
+            _ = try PasswordHash(Array(hash.utf8))
+            return nil
+        } catch .unknownKind {
+            return
+                "the hash is of no known kind: $7$, $6$ or $argon2id$; for a plain password, run "
+                + "mosquitto_passwd -U"
+        } catch {
+            return "\(error)"
+        }
     }
 
     private static func fault(ofName name: String) -> String? {

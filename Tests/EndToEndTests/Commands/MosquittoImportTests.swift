@@ -246,7 +246,7 @@ extension EndToEndTests {
             for words in [
                 "user zoe: the hash is of no known kind", "the line is not NAME:HASH",
                 "user alice is there twice", "user ann: the hash is of no known kind",
-                "user costly, 2 rights: the number of iterations of the hash is 999999",
+                "user costly: the number of iterations of the hash is 999999",
                 "the line has no topic", "user without a name", "nonsense is no user",
                 "a/#/b is no filter", "fly is no access", "would receive a/secret",
                 "a/b is allowed and denied", "the pattern denies a/%u", "user dora has topics",
