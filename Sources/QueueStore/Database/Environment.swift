@@ -10,6 +10,8 @@ struct Environment: ~Copyable {
     static let dataFile = "data.mdb"
     /// LMDB's lock file beside it.
     private static let lockFile = "lock.mdb"
+    /// Bytes of LMDB's table of 126 readers.
+    private static let lockFileByteCount = 8_192
 
     private(set) var handle: OpaquePointer
     private let path: String
@@ -69,7 +71,10 @@ struct Environment: ~Copyable {
         try check(mdb_env_set_mapsize(handle, mapByteCount), "mdb_env_set_mapsize")
         try check(mdb_env_set_maxdbs(handle, UInt32(Tables.names.count)), "mdb_env_set_maxdbs")
         let usesLock = flags & MDB_NOLOCK == 0
-        if usesLock { createLockFile(path + "/" + lockFile, in: path) }
+        if usesLock {
+            try createLockFile(
+                path + "/" + lockFile, in: path, byteCount: lockFileByteCount)
+        }
         // MDB_NOTLS: a read transaction belongs to its handle, not to the thread that opened it.
         let code = mdb_env_open(handle, path, UInt32(MDB_NOTLS | flags), 0o600)
         if code == EACCES {
