@@ -174,8 +174,8 @@ let package = Package(
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "MartletClient", "Administration", "Configuration", "WireFormat", "Threads",
-                "CommandLineOptions", "Files", "JSON5", "CCurl",
+                "MartletClient", "Administration", "Configuration", "Credentials", "WireFormat",
+                "Threads", "CommandLineOptions", "Files", "JSON5", "CCurl",
             ]),
         .executableTarget(
             name: "martlet-gateway",

@@ -301,8 +301,9 @@ public struct ImportSession: AdministrationRequest {
     public var from: String
     /// How many messages of the source earlier pieces had, taken or not.
     public var position: UInt64
-    /// One for each message, as lines: QoS (1 or 2), seconds until it expires (empty for none),
-    /// content type (empty for none), payload as base64, topic.
+    /// One for each message, as lines: QoS (1 or 2), seconds until it expires (empty for none; 0 if
+    /// it has expired: it counts and is not taken), content type (empty for none), payload as
+    /// base64, topic.
     public var messages: [String]
     /// One for each subscription, as lines: options as MQTT 5 has them in a byte (section 3.8.3.1),
     /// subscription identifier (0 for none), filter. Nil except in the last piece.

@@ -43,7 +43,7 @@ extension BridgeSettings {
             ("mqtt.keepAliveSeconds", old.keepAliveSeconds != new.keepAliveSeconds),
             ("mqtt.sessionExpirySeconds", old.sessionExpirySeconds != new.sessionExpirySeconds),
             ("mqtt.inFlight", old.inFlightMaximum != new.inFlightMaximum),
-            ("martlet.servers", martlet.servers != next.martlet.servers),
+            ("martlet.server", martlet.servers != next.martlet.servers),
             ("martlet.token", martlet.token != next.martlet.token),
             ("martlet.device", martlet.device != next.martlet.device),
             ("martlet.keepAliveSeconds", martlet.keepAliveSeconds != next.martlet.keepAliveSeconds),

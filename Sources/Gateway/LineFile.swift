@@ -8,6 +8,16 @@ public enum LineFile {
         public let description: String
     }
 
+    /// Throws if a file that is read again may be half written: its devices would be disconnected,
+    /// or opened at another place.
+    public static func requireComplete(_ text: [UInt8], path: String) throws(Fault) {
+        guard text.last != 0x0A else { return }
+        throw Fault(
+            description: text.isEmpty
+                ? "\(path) is empty"
+                : "\(path): the last line has no end, so the file may be half written")
+    }
+
     /// Reads `USER=PLACE` and `USER/DEVICE=PLACE`; empty lines, and those that begin with `#`, say
     /// nothing.
     ///
@@ -15,6 +25,8 @@ public enum LineFile {
     /// - Throws: the first line that has no such form.
     public static func lines(text: [UInt8], path: String) throws(Fault) -> [LineSettings] {
         var lines: [LineSettings] = []
+        // Some editors begin a text with U+FEFF.
+        let text = text.starts(with: [0xEF, 0xBB, 0xBF]) ? text.dropFirst(3) : text[...]
         for (index, bytes) in text.split(separator: 0x0A, omittingEmptySubsequences: false)
             .enumerated()
         {

@@ -108,6 +108,8 @@ private struct Verification {
     private var holders: [UInt64: Holders] = [:]
     /// Messages whose body cannot be read.
     private var unreadable: Set<UInt64> = []
+    /// Nil if it cannot be read.
+    private var stamp: MetaStamp?
     /// Whether the sums of bodies, entries and releases are checked.
     private let addsUp: Bool
     private let progress: CopyProgress?
@@ -156,9 +158,15 @@ private struct Verification {
     private func remedy(of id: UInt64, _ holders: Holders) -> VerificationReport.Remedy {
         guard !unreadable.contains(id) else { return .included }
         let held = holders.entryCount + holders.setAsideCount
+        // Receivers with neither an entry nor a release: a row of either kind is gone.
+        let known = held + holders.releasedCount
+        let lost =
+            known < holders.receiverCount
+            ? "\(holders.receiverCount - known) receivers, whom no row names, may not have it"
+            : "nothing is lost"
         guard held > 0 else {
             return .changes(
-                Self.removal(ofMessage: id), "remove it: no queue has an entry with it")
+                Self.removal(ofMessage: id), "remove it: no queue has an entry with it; \(lost)")
         }
         guard held <= holders.receiverCount else {
             return .changes(
@@ -168,7 +176,7 @@ private struct Verification {
         let released = holders.receiverCount - held
         return .changes(
             [.setReleased(message: id, count: released)],
-            "count \(released) releases, because \(held) entries have it; nothing is lost")
+            "count \(released) releases, because \(held) entries have it; \(lost)")
     }
 
     private static func removal(ofMessage id: UInt64) -> [StoreRepair.Change] {
@@ -198,7 +206,8 @@ private struct Verification {
         into visitor: inout some StoreVisitor & ~Copyable, _ report: VerificationReport
     ) throws(StoreError) {
         var doomed: Set<QueueID> = []
-        _ = try walk(tables.doomed) { (key, _) throws(StoreError) in
+        _ = try walk(tables.doomed) { (key, value) throws(StoreError) in
+            guard SealedValue.open(value, seed: .doomedQueue, key: key) != nil else { return }
             if key.count == 8 { doomed.insert(QueueID(raw: key.bigEndian(at: 0))) }
         }
         let reading = StoreReading(
@@ -211,11 +220,16 @@ private struct Verification {
         }
     }
 
-    private func verifyMeta(into report: inout VerificationReport) throws(StoreError) {
+    private mutating func verifyMeta(into report: inout VerificationReport) throws(StoreError) {
+        var hasStamp = false
         for key in [MetaKey.format, .identity, .stamp, .backup, .position] {
             do throws(StoreError) {
                 let value = try metaValue(key, transaction: transaction, table: tables.meta) {
-                    $0.count
+                    [UInt8]($0)
+                }
+                if key == .stamp, let value {
+                    hasStamp = true
+                    stamp = value.withUnsafeBytes(MetaStamp.init)
                 }
                 // A store without a commit has no stamp.
                 if value == nil, key == .format || key == .identity {
@@ -225,8 +239,14 @@ private struct Verification {
                 if value != nil, key == .position { report.belongsToCluster = true }
             } catch .damagedMeta(let name) {
                 if key == .position { report.belongsToCluster = true }
+                if key == .stamp { hasStamp = true }
                 report.find("\(name) fails its checksum", preventsStart: true, key.remedyOfDamage)
             }
+        }
+        let faults = try metaFaults(
+            transaction: transaction, tables: tables, scratch: scratch, hasStamp: hasStamp)
+        for fault in faults {
+            report.find(fault, preventsStart: true, .none("restore a backup"))
         }
         let doomedCount = try walk(tables.doomed) { (key, value) throws(StoreError) in
             if key.count != 8 || SealedValue.open(value, seed: .doomedQueue, key: key) == nil {
@@ -234,7 +254,7 @@ private struct Verification {
                     "deleted queue \(readable(key)) fails its checksum", preventsStart: true,
                     .changes(
                         [.remove(.doomed, key: [UInt8](key))],
-                        "remove the mark: the next start deletes queues without an owner anyway"))
+                        "remove the mark; a queue without an owner gets another one"))
             }
         }
         if doomedCount > 0 { report.summary.append("\(doomedCount) queues are being deleted") }
@@ -273,9 +293,11 @@ private struct Verification {
         var holders: [UInt64: Holders] = [:]
         var unreadable: Set<UInt64> = []
         let count = try walk(tables.messages) { (key, value) throws(StoreError) in
+            // A start compares the last key only.
+            let isBeyond = stamp?.isReached(by: key) == true
             guard key.count == 8 else {
                 return report.find(
-                    "\(readable(key)) is no message id",
+                    "\(readable(key)) is no message id", preventsStart: isBeyond,
                     .changes(
                         [.remove(.messages, key: [UInt8](key))],
                         "remove it: no entry can name it"))
@@ -284,8 +306,12 @@ private struct Verification {
             if StoredMessage.block(value, id: id) == nil {
                 unreadable.insert(id)
                 report.find(
-                    "message \(id) fails its checksum",
+                    "message \(id) fails its checksum", preventsStart: isBeyond,
                     .changes(Self.removal(ofMessage: id), "remove it: nobody can receive it"))
+            } else if isBeyond {
+                report.find(
+                    "message \(id) is not below the next one of the stamp", preventsStart: true,
+                    .none("the broker would give its id to another one: restore a backup"))
             }
             if addsUp, let receiverCount = StoredMessage.receiverCount(value, id: id) {
                 holders[id] = Holders(receiverCount: receiverCount)

@@ -34,6 +34,8 @@ public enum StoreError: Error, Hashable, Sendable {
     case damagedRecord(table: RecordTable?, key: [UInt8])
     /// One of the store's own few records (format, identity, stamp) failed its checksum.
     case damagedMeta(name: String)
+    /// The store's own values do not belong to its rows, or one of them has an unknown name.
+    case inconsistentMeta(finding: String)
     /// A page of the file is not what LMDB wrote.
     case damagedPage(number: UInt64, finding: String)
     /// A commit failed. Whether the data is on disk is unknown, and a second sync may report
@@ -95,6 +97,10 @@ extension StoreError: CustomStringConvertible {
                 + " see all damage with --verify-store, then restore a backup"
         case .damagedMeta(let name):
             return "the store is damaged: its \(name) fails its checksum; restore a backup"
+        case .inconsistentMeta(let finding):
+            return
+                "the store is damaged: \(finding); see all damage with --verify-store, then "
+                + "restore a backup"
         case .damagedPage(let number, let finding):
             return "the store is damaged: page \(number): \(finding); restore a backup"
         case .syncFailed(let code):

@@ -73,16 +73,19 @@ enum BridgeProgram {
         }
     }
 
-    private static func settings(_ path: String) throws(UsageError) -> BridgeSettings {
+    private static func settings(
+        _ path: String, again: Bool = false
+    ) throws(UsageError) -> BridgeSettings {
         try BridgeFile.settings(
-            text: try UsageError.reading(path), path: path,
+            text: again ? try UsageError.rereading(path) : try UsageError.reading(path),
+            path: path,
             token: getenv("MARTLET_TOKEN").map { String(cString: $0) })
     }
 
     /// Reads the file again, on the thread of signals.
     private static func reload(_ path: String, _ control: BridgeControl) {
         do throws(UsageError) {
-            control.reload(try settings(path))
+            control.reload(try settings(path, again: true))
         } catch {
             control.keepRules(because: error.message)
         }

@@ -145,7 +145,7 @@ enum GatewayProgram {
         _ options: ParsedOptions<GatewayOption>, _ control: GatewayControl
     ) {
         do throws(UsageError) {
-            control.setLines(try lines(options))
+            control.setLines(try lines(options, again: true))
         } catch {
             control.keepLines(because: error.message)
         }
@@ -153,7 +153,7 @@ enum GatewayProgram {
 
     /// The lines of the command line, and those of the file.
     private static func lines(
-        _ parsed: ParsedOptions<GatewayOption>
+        _ parsed: ParsedOptions<GatewayOption>, again: Bool = false
     ) throws(UsageError) -> [LineSettings] {
         var lines: [LineSettings] = []
         for text in parsed.all(.line) {
@@ -165,8 +165,9 @@ enum GatewayProgram {
             lines.append(line)
         }
         guard let path = parsed[.lines] else { return lines }
-        let text = try UsageError.reading(path)
+        let text = again ? try UsageError.rereading(path) : try UsageError.reading(path)
         do throws(LineFile.Fault) {
+            if again { try LineFile.requireComplete(text, path: path) }
             return lines + (try LineFile.lines(text: text, path: path))
         } catch {
             throw UsageError("\(error)")

@@ -44,8 +44,8 @@ extension HelpPages {
 
           --config FILE        mosquitto.conf, which names the other files
           --store FILE         mosquitto.db, if it is not where the configuration says
-          --output FILE        write the configuration to this file
-          --dry-run            change nothing in the broker, which need not run
+          --output FILE        write the configuration to this file, which must be new
+          --dry-run            change and write nothing; the broker need not run
           --json               one JSON object per line of the report
         \(administration)
         """

@@ -107,6 +107,15 @@ import WireFormat
         }
     }
 
+    @Test func `a file that may be half written is not taken again`() throws {
+        for text in ["", "dev-1=tcp://127.0.0.1:27301\ndev-2=tcp://127.0.0.1:2730"] {
+            #expect(throws: LineFile.Fault.self) {
+                try LineFile.requireComplete(Array(text.utf8), path: "f")
+            }
+        }
+        try LineFile.requireComplete(Array("# none\n".utf8), path: "f")
+    }
+
     @Test func `a file has a line in each of its lines`() throws {
         let text = "# plant 7\n\n plant7-1=/dev/ttyUSB0@57600 \r\nplant7-2/pump=tcp://10.0.0.7:7001"
         #expect(
@@ -115,6 +124,9 @@ import WireFormat
                 LineSettings("plant7-2/pump=tcp://10.0.0.7:7001")!,
             ])
         #expect(try LineFile.lines(text: [], path: "f").isEmpty)
+        #expect(
+            try LineFile.lines(text: [0xEF, 0xBB, 0xBF] + Array("dev-1=/dev/a\n".utf8), path: "f")
+                == [LineSettings("dev-1=/dev/a")!])
         for bad in ["plant7-1", "=x", "a=b", "a=/dev/x@7", "\u{FF}"] {
             let fault = #expect(throws: LineFile.Fault.self) {
                 try LineFile.lines(text: Array("# x\n\(bad)".utf8), path: "f")

@@ -84,7 +84,7 @@ private let allowedImports: [String: Set<String>] = [
         "Replication", "Files",
     ],
     "martlet": [
-        "MartletClient", "Administration", "Configuration", "WireFormat", "Threads",
+        "MartletClient", "Administration", "Configuration", "Credentials", "WireFormat", "Threads",
         "CommandLineOptions", "Files", "JSON5", "CCurl", "FoundationEssentials", "Glibc",
     ],
     "martlet-gateway": [

@@ -20,13 +20,13 @@ struct ImportRightsTests {
         try Data(bytes).write(to: URL(filePath: files.file(name)))
     }
 
-    /// The plan of a configuration, with the users alice, bob and `+`.
+    /// The plan of a configuration.
     private func plan(
         _ configuration: [String], access: [UInt8]? = Array("user alice\ntopic read a/#\n".utf8),
-        hasAccessFile: Bool = true
+        hasAccessFile: Bool = true, users: [String] = ["alice", "bob", "+"]
     ) throws -> ImportPlan {
         try write(
-            "passwd", ["alice", "bob", "+"].flatMap { Array("\($0):\(Self.hash)\n".utf8) })
+            "passwd", users.flatMap { Array("\($0):\(Self.hash)\n".utf8) })
         if let access { try write("acl", access) }
         let lines =
             configuration + ["password_file \(files.file("passwd"))"]
@@ -41,6 +41,34 @@ struct ImportRightsTests {
         #expect(plan.passwords.map(\.name) == ["alice", "bob", "+"])
         #expect(plan.passwords[0].rights == ["subscribe:a/#"])
         #expect(plan.passwords.allSatisfy { $0.rights?.isEmpty == false })
+    }
+
+    /// A dry run tells what the broker would.
+    @Test(arguments: [
+        "$7$101$salt$AAAA", "$7$101$AAECAwQFBgcICQoL$no base64", "$7$0$AAECAwQFBgcICQoL$AAAA",
+        "$7$99999999999$AAECAwQFBgcICQoL$" + String(repeating: "A", count: 86) + "==",
+        "$argon2id$v=19$m=99999999,t=3,p=1$AAECAwQFBgcICQoL$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+    ])
+    func `takes no user with a hash that the broker refuses`(hash: String) throws {
+        let plan = try plan([], users: ["alice:\(hash)\nbob"])
+        #expect(plan.passwords.map(\.name) == ["bob"])
+        #expect(plan.hasRefusal("user alice: "))
+    }
+
+    /// The same texts in two forms of Unicode: composed and decomposed.
+    @Test func `keeps users and topics apart that only look the same`() throws {
+        let (composed, decomposed) = ("caf\u{E9}", "cafe\u{301}")
+        let list =
+            "user \(composed)\ntopic read one/#\ntopic read \(composed)\ntopic read "
+            + "\(decomposed)\nuser \(decomposed)\ntopic read two/#\n"
+        let plan = try plan([], access: Array(list.utf8), users: [composed, decomposed])
+        #expect(
+            plan.passwords.map { Array($0.name.utf8) } == [
+                Array(composed.utf8), Array(decomposed.utf8),
+            ])
+        #expect(plan.passwords.map(\.rights?.count) == [3, 1])
+        #expect(plan.passwords.last?.rights == ["subscribe:two/#"])
+        #expect(try !self.plan([], users: ["a/\u{301}"]).passwords[0].user!.utf8.contains(0x2F))
     }
 
     @Test func `takes no user if the list cannot be read`() throws {

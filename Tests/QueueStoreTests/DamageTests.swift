@@ -109,6 +109,28 @@ import Testing
                 == ["record tok/1 of table tokens fails its checksum"])
     }
 
+    /// LMDB would take the other meta page for the newest, without the last commit. A change of
+    /// bit 1 alone may make a number that fits: no check finds it.
+    @Test func `is refused if the number of a commit does not fit its meta page`() throws {
+        try write { $0.send(1, "one", to: [1], number: 1) }
+        try write { $0.send(2, "two", to: [1], number: 2) }
+        let before = readFile(directory.dataFile)
+        // Behind the header, 24 bytes, two trees and the last page.
+        let place = 16 + 24 + 2 * 48 + 8
+        for page in 0..<2 {
+            for bit in [0, 2, 3, 40] {
+                let offset = page * 4_096 + place + bit / 8
+                let byte = before[offset] ^ (1 << UInt8(bit % 8))
+                overwrite(directory.dataFile, at: offset, [byte])
+                let report = try LMDBQueueStore.verify(directory: directory.path)
+                overwrite(directory.dataFile, at: offset, [before[offset]])
+                #expect(report.preventsStart, "bit \(bit) of the number of meta page \(page)")
+            }
+            restore(before)
+        }
+        #expect(try LMDBQueueStore.verify(directory: directory.path).isSound)
+    }
+
     /// In four parts, to use the processors.
     @Test(arguments: 0..<4)
     func `never returns changed data, whichever byte is flipped`(part: Int) throws {

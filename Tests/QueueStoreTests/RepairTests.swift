@@ -157,7 +157,8 @@ import Testing
             [
                 "entry \(name) fails its checksum: \(lostEntry)",
                 "message 2 accounts for 0 of 1 receivers: "
-                    + "remove it: no queue has an entry with it",
+                    + "remove it: no queue has an entry with it; 1 receivers, whom no row names, "
+                    + "may not have it",
             ], ["one"], ["three"])
     }
 
@@ -173,7 +174,9 @@ import Testing
     @Test func `releases are counted from the entries`() throws {
         try fill()
         let count = "message 1 accounts for 1 of 2 receivers: "
-        let action = "count 1 releases, because 1 entries have it; nothing is lost"
+        let action =
+            "count 1 releases, because 1 entries have it; 1 receivers, whom no row names, may not "
+            + "have it"
         try alter { (transaction) throws(StoreError) in
             try spoil(key(1), { $0.releases }, in: transaction)
         }
@@ -192,6 +195,40 @@ import Testing
         try expectRepair(
             [
                 "message 1 accounts for 1 of 2 receivers: "
+                    + "count 1 releases, because 1 entries have it; 1 receivers, whom no row "
+                    + "names, may not have it"
+            ], ["one", "two"], ["three"])
+    }
+
+    @Test func `a missing entry of one of two receivers is a loss`() throws {
+        var store = try LMDBQueueStore(directory: directory.path, options: .small)
+        var batch = StoreBatch(at: 1)
+        batch.send(1, "one", to: [1, 2], number: 1)
+        _ = try store.carryOut(batch)
+        store.close()
+        try alter { (transaction) throws(StoreError) in
+            try remove(key(2, 1), { $0.entries }, in: transaction)
+        }
+        try expectRepair(
+            [
+                "message 1 accounts for 1 of 2 receivers: "
+                    + "count 1 releases, because 1 entries have it; 1 receivers, whom no row "
+                    + "names, may not have it"
+            ], ["one"], [])
+    }
+
+    @Test func `too many releases are corrected, and nothing is lost`() throws {
+        try fill()
+        try alter { (transaction) throws(StoreError) in
+            var value = [UInt8](repeating: 0, count: StoredRelease.byteCount)
+            value.withUnsafeMutableBytes {
+                StoredRelease.write(to: $0.baseAddress!, id: 1, count: 2)
+            }
+            try put(key(1), value, { $0.releases }, in: transaction)
+        }
+        try expectRepair(
+            [
+                "message 1 accounts for 3 of 2 receivers: "
                     + "count 1 releases, because 1 entries have it; nothing is lost"
             ], ["one", "two"], ["three"])
     }
@@ -236,7 +273,8 @@ import Testing
         try expectRepair(
             [
                 "message 3 accounts for 0 of 1 receivers: "
-                    + "remove it: no queue has an entry with it"
+                    + "remove it: no queue has an entry with it; 1 receivers, whom no row names, "
+                    + "may not have it"
             ], ["one", "two"], [])
     }
 
@@ -270,7 +308,7 @@ import Testing
         try expectRepair(
             [
                 "deleted queue \(readable(key(1))) fails its checksum: "
-                    + "remove the mark: the next start deletes queues without an owner anyway"
+                    + "remove the mark; a queue without an owner gets another one"
             ], ["one", "two"], ["three"])
     }
 
@@ -316,6 +354,72 @@ import Testing
         #expect(report.isBeyondRepair && report.repairs.isEmpty)
         #expect(report.unrepairable.count == 1)
         #expect(report.unrepairable.first?.reason.contains(advice) == true)
+    }
+
+    /// Renames one of the store's own values, as a damaged byte of its key does.
+    private func rename(_ name: String, to other: String) throws {
+        try alter { (transaction) throws(StoreError) in
+            let (handle, meta) = (transaction.handle, transaction.tables.meta)
+            var value: [UInt8] = []
+            try Array(name.utf8).withBytes { (key) throws(StoreError) in
+                var (keyValue, data) = (MDB_val(key), MDB_val())
+                try check(mdb_get(handle, meta, &keyValue, &data), "mdb_get")
+                value = [UInt8](UnsafeRawBufferPointer(data))
+            }
+            try remove(Array(name.utf8), { $0.meta }, in: transaction)
+            try put(Array(other.utf8), value, { $0.meta }, in: transaction)
+        }
+    }
+
+    /// Expects that the store does not start, and that the verification says so with the same
+    /// words.
+    private func expectNoStart(_ findings: [String]) throws {
+        #expect(throws: StoreError.inconsistentMeta(finding: findings[0])) {
+            _ = try LMDBQueueStore(directory: directory.path, options: .small)
+        }
+        let report = try LMDBQueueStore.verify(directory: directory.path)
+        #expect(report.findings == findings)
+        #expect(report.preventsStart && report.isBeyondRepair)
+    }
+
+    @Test func `a value of the store with a damaged name prevents a start`() throws {
+        try fill()
+        try rename("martlet.stamp", to: "martlet.stam~")
+        try expectNoStart([
+            "its own value martlet.stam~ is unknown",
+            "martlet.stamp is missing, and there are rows",
+        ])
+        try rename("martlet.stam~", to: "martlet.stamp")
+        #expect(try LMDBQueueStore.verify(directory: directory.path).isSound)
+        try alter { (transaction) throws(StoreError) in
+            try put(Array("martlet.positio~".utf8), [1], { $0.meta }, in: transaction)
+        }
+        try expectNoStart(["its own value martlet.positio~ is unknown"])
+    }
+
+    @Test func `rows without a stamp prevent a start, an empty store does not`() throws {
+        _ = try LMDBQueueStore(directory: directory.path, options: .small)
+        #expect(try LMDBQueueStore.verify(directory: directory.path).isSound)
+        try fill()
+        try alter { (transaction) throws(StoreError) in
+            try remove(Array("martlet.stamp".utf8), { $0.meta }, in: transaction)
+        }
+        try expectNoStart(["martlet.stamp is missing, and there are rows"])
+    }
+
+    @Test func `a message that the stamp does not know prevents a start`() throws {
+        try fill()
+        // One that is unreadable is removed.
+        try alter { (transaction) throws(StoreError) in
+            try put(key(9), [1], { $0.messages }, in: transaction)
+        }
+        #expect(
+            throws: StoreError.inconsistentMeta(
+                finding: "message \(readable(key(9))) is not below the next one of its stamp, 4")
+        ) { _ = try LMDBQueueStore(directory: directory.path, options: .small) }
+        try expectRepair(
+            ["message 9 fails its checksum: remove it: nobody can receive it"], ["one", "two"],
+            ["three"])
     }
 
     @Test func `a record that others need has no repair, nor one of an unknown table`() throws {

@@ -60,6 +60,32 @@ import Testing
         }
     }
 
+    /// LMDB writes into the file through a map: without room on the disk it would end the process.
+    @Test func `has room on the disk for all of LMDB's lock file`() throws {
+        try LMDBQueueStore(directory: directory.path, options: .small).close()
+        let lock = directory.path + "/lock.mdb"
+        unlink(lock)
+        #expect(try LMDBQueueStore.verify(directory: directory.path).isSound)
+        var status = stat()
+        #expect(stat(lock, &status) == 0 && status.st_size == 8_192)
+        #expect(status.st_blocks * 512 >= status.st_size)
+    }
+
+    /// Otherwise the broker could not open its store after a check by root.
+    @Test(.enabled(if: geteuid() == 0, "only root can give files away"))
+    func `of another user gets lock files of that user from root`() throws {
+        try LMDBQueueStore(directory: directory.path, options: .small).close()
+        let locks = ["lock.mdb", "martlet.lock"].map { directory.path + "/" + $0 }
+        for lock in locks { unlink(lock) }
+        chown(directory.path, 65_534, 65_533)
+        #expect(try LMDBQueueStore.verify(directory: directory.path).isSound)
+        for lock in locks {
+            var status = stat()
+            #expect(stat(lock, &status) == 0 && status.st_mode & 0o777 == 0o600, "\(lock)")
+            #expect(status.st_uid == 65_534 && status.st_gid == 65_533, "\(lock)")
+        }
+    }
+
     @Test func `that cannot be created is named in the error`() {
         #expect(
             throws: StoreError.system(

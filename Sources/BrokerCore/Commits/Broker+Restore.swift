@@ -53,7 +53,8 @@ extension Broker: StoreVisitor {
         case .conversation(let conversation)?:
             conversationTable.restore(outline, of: conversation)
         case .inherited, nil:
-            // The queue has no owner, because its deletion was under way.
+            // The queue has no owner, because its row is lost: queues whose deletion is under way
+            // are not visited.
             commits.noteRestored(ownerless: outline.tally)
             commits.delete(queue)
         }

@@ -8,9 +8,8 @@ public struct RestoreExamination: Sendable {
     /// Records that name an app, a user, a session or a group that does not exist. A start fails at
     /// such a record.
     public internal(set) var dangling: [(table: RecordTable, key: [UInt8])] = []
-    /// Queues that no row names, and their entries: the next start removes them.
-    public internal(set) var ownerlessQueueCount = 0
-    public internal(set) var ownerlessEntryCount: UInt64 = 0
+    /// Queues that no row names, and that are not marked as deleted. The next start deletes them.
+    public internal(set) var ownerless: [QueueTally] = []
 }
 
 extension Broker {

@@ -63,8 +63,8 @@ struct CommitPipeline: ~Copyable {
 
     /// Notes a queue that no row names.
     mutating func noteRestored(ownerless tally: QueueTally) {
-        restoration?.examination.ownerlessQueueCount += 1
-        restoration?.examination.ownerlessEntryCount += tally.count
+        guard restoration?.isExamination == true else { return }
+        restoration?.examination.ownerless.append(tally)
     }
 
     /// Stores the identity of the store when the rows were written.

@@ -46,6 +46,10 @@ extension Broker {
                 identity, existing: existing, device: deviceName, request: request)
             var takeovers = TakeoverCount()
             if let existing {
+                // A clean start needs nothing of it.
+                if sessions[existing].isBeingImported, !request.startsClean {
+                    throw ConnectRefusal(reason: .serverBusy)
+                }
                 try checkResume(request, existing)
                 if !hasWaited, request.dialect.isMQTT,
                     let time = try takeoverTime(of: existing, connection, in: &step)

@@ -1,7 +1,8 @@
 // Sessions of another broker, with the messages that wait for them, in pieces. A session gets its
-// subscriptions with the last piece: until then nothing else enters its queue. Its row tells how
-// many messages of the source it had, in the batch that stores them: there an import goes on that
-// was interrupted, whatever was refused, has expired or was removed meanwhile.
+// subscriptions with the last piece: until then nothing else enters its queue, and its client does
+// not log in. Its row tells how many messages of the source it had, in the batch that stores them:
+// there an import goes on that was interrupted, whatever was refused, has expired or was removed
+// meanwhile.
 
 import BrokerTerms
 import Primitives
@@ -32,7 +33,7 @@ public struct ImportedSession: Sendable {
         /// As ``MessageParts`` has them.
         public var properties: [UInt8]
         public var grade: Grade
-        /// Nil for the oldest age of the queues.
+        /// Nil for the oldest age of the queues; 0 if it has expired and only counts.
         public var expirySeconds: UInt64?
 
         public init(
@@ -125,16 +126,21 @@ extension Broker {
         }
         // Otherwise the store leaves out the messages, and their position with them.
         if commits.room.isFull, !piece.messages.isEmpty { return .refused(.store) }
-        commits.noteImport(into: sessions.handle(session), from: position)
         sessions[session].importPosition = position + UInt64(piece.messages.count)
-        markDirty(session, .send, isUrgent: true)
+        if piece.messages.isEmpty {
+            markDirty(session, .outbox, isUrgent: true)
+        } else {
+            commits.noteImport(into: sessions.handle(session), from: position)
+            markDirty(session, .send, isUrgent: true)
+        }
         var step = Step(at: moment, effects: effects)
         var refusedCount = 0
-        for message in piece.messages {
+        for message in piece.messages where message.expirySeconds != 0 {
             let isTaken = take(message, from: piece.sender, of: session, in: &step)
             if !isTaken { refusedCount += 1 }
         }
         let refused = piece.filters.map { subscribe(session, to: $0) } ?? []
+        if piece.filters != nil { _ = sessions[session].endImport() }
         return .taken(
             count: UInt64(sessions[session].inbox.count), refusedCount: refusedCount,
             refusedFilters: refused)
@@ -151,7 +157,10 @@ extension Broker {
     /// Goes back to before the pieces that the store has left out for want of room.
     mutating func takeBackImports() {
         for (session, position) in commits.inFlightBatch.imports.reversed()
-        where sessions.contains(session) && sessions[session.index].importPosition != nil {
+        where sessions.contains(session) && !sessions[session.index].isConnected
+            && (sessions[session.index].importPosition != nil
+                || sessions[session.index].hasEndedImport)
+        {
             sessions[session.index].importPosition = position
             markDirty(session.index, .outbox, isUrgent: true)
         }

@@ -191,7 +191,7 @@ struct Session: ~Copyable {
     private static let assumedBit: UInt64 = 1 << 63
 
     /// Where the import of a session from another broker goes on: how many messages of the source
-    /// earlier pieces had, taken or not. Nil if no import has begun it, or its client has come.
+    /// earlier pieces had, taken or not. Nil if no import has begun it, or the import has ended.
     /// Clients of MQTT have no outbox epoch, whose place in the row it has.
     var importPosition: UInt64? {
         get {
@@ -203,15 +203,19 @@ struct Session: ~Copyable {
         }
     }
 
-    /// Ends an import: its client has come. Returns whether there was one.
+    /// Ends an import: it is complete, or its client has come. Returns whether there was one.
     mutating func endImport() -> Bool {
         guard importPosition != nil else { return false }
         outboxEpoch = .max
         return true
     }
 
-    /// Whether its client has come after an import had begun.
+    /// Whether an import has ended.
     var hasEndedImport: Bool { dialect.isMQTT && outboxEpoch == .max }
+
+    /// Whether an import has brought a part of it, and no subscriptions yet. Its client has to
+    /// wait: it would take the session for complete, and subscribe to nothing.
+    var isBeingImported: Bool { importPosition != nil && filterCount == 0 }
 
     /// Whether the session is in the store.
     @inline(__always)

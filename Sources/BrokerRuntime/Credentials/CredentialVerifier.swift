@@ -82,7 +82,16 @@ struct CredentialVerifier: Authenticator, ~Copyable {
             return .verified(
                 identities.append(try trust.identity(webToken: webToken, unixSeconds: now)))
         } catch {
-            refusals.append((connection, error))
+            let isWebToken = JSONWebToken.hasForm(of: webToken)
+            refusals.append(
+                (
+                    connection,
+                    isWebToken
+                        ? error
+                        : TrustRefusal(
+                            "neither a token nor a web token; passwords need ?passwords= of the "
+                                + "listener")
+                ))
             return nil
         }
     }

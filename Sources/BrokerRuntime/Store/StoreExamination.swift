@@ -12,6 +12,8 @@ struct StoreExamination {
     /// What a broker does not start with, besides the report's findings.
     private(set) var refusals: [String] = []
     private(set) var repairs: [StoreRepair]
+    /// Queues that no row names. A broker starts with them, and deletes them.
+    private var ownerless: [String] = []
     /// Findings that no repair ends, with the reason.
     private var unrepairable: [String] = []
     /// What the next start does by itself.
@@ -58,10 +60,10 @@ struct StoreExamination {
                     + "broker wrote it, start that one, or restore a backup")
             isReadable = false
         }
-        if examination.ownerlessQueueCount > 0 {
-            notes.append(
-                "the next start removes \(examination.ownerlessEntryCount) entries of "
-                    + "\(examination.ownerlessQueueCount) queues without an owner")
+        for queue in examination.ownerless {
+            let repair = StoreRepair.deleting(ownerless: queue)
+            ownerless.append(repair.finding)
+            repairs.append(repair)
         }
     }
 
@@ -71,13 +73,15 @@ struct StoreExamination {
     /// Whether nothing that prevents a start is without a repair.
     var isRepairable: Bool { isReadable && !report.isBeyondRepair && !report.belongsToCluster }
 
-    var isSound: Bool { report.isSound && refusals.isEmpty }
+    var isSound: Bool { report.isSound && refusals.isEmpty && ownerless.isEmpty }
 
-    var findings: [String] { report.findings }
+    var findings: [String] {
+        report.findings + ownerless.prefix(VerificationReport.findingsMaximum)
+    }
 
     /// The contents, what the next start does, and the result.
     var verdict: [String] {
-        let count = report.findingCount + refusals.count
+        let count = report.findingCount + refusals.count + ownerless.count
         return report.summary + notes + [count == 0 ? "sound" : "damaged: \(count) findings"]
     }
 

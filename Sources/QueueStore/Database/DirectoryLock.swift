@@ -22,6 +22,7 @@ struct DirectoryLock: ~Copyable {
             }
         }
         let path = directory + "/" + DirectoryLock.fileName
+        try createLockFile(path, in: directory)
         let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw .system(call: "open", path: path, errno: errno) }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
@@ -56,5 +57,31 @@ struct DirectoryLock: ~Copyable {
             let digits = text.prefix(max(count, 0)).prefix { $0 >= 0x30 && $0 <= 0x39 }
             return Int32(String(decoding: digits, as: UTF8.self)) ?? 0
         }
+    }
+}
+
+/// Creates a file that is a lock and has no contents yet, if it is missing. Of root it becomes the
+/// owner's of the directory: a store that root has checked must still be the broker's.
+///
+/// It gives away no file that it has not created. Whoever opens the file next reports failures of
+/// access.
+///
+/// - Parameter byteCount: bytes that LMDB writes into it through a map. Without room on the disk
+///   that would end the process.
+func createLockFile(
+    _ path: String, in directory: String, byteCount: Int = 0
+) throws(StoreError) {
+    let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { return }
+    defer { Glibc.close(descriptor) }
+    var status = stat()
+    if geteuid() == 0, stat(directory, &status) == 0 {
+        _ = fchown(descriptor, status.st_uid, status.st_gid)
+    }
+    guard byteCount > 0 else { return }
+    let code = posix_fallocate(descriptor, 0, off_t(byteCount))
+    if code == ENOSPC || code == EDQUOT {
+        unlink(path)
+        throw .system(call: "posix_fallocate", path: path, errno: code)
     }
 }

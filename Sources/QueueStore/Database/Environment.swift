@@ -8,6 +8,10 @@ import Glibc
 struct Environment: ~Copyable {
     /// LMDB's data file in the store's directory.
     static let dataFile = "data.mdb"
+    /// LMDB's lock file beside it.
+    private static let lockFile = "lock.mdb"
+    /// Bytes of LMDB's table of 126 readers.
+    private static let lockFileByteCount = 8_192
 
     private(set) var handle: OpaquePointer
     private let path: String
@@ -66,8 +70,20 @@ struct Environment: ~Copyable {
     ) throws(StoreError) {
         try check(mdb_env_set_mapsize(handle, mapByteCount), "mdb_env_set_mapsize")
         try check(mdb_env_set_maxdbs(handle, UInt32(Tables.names.count)), "mdb_env_set_maxdbs")
+        let usesLock = flags & MDB_NOLOCK == 0
+        if usesLock {
+            try createLockFile(
+                path + "/" + lockFile, in: path, byteCount: lockFileByteCount)
+        }
         // MDB_NOTLS: a read transaction belongs to its handle, not to the thread that opened it.
-        try check(mdb_env_open(handle, path, UInt32(MDB_NOTLS | flags), 0o600), "mdb_env_open")
+        let code = mdb_env_open(handle, path, UInt32(MDB_NOTLS | flags), 0o600)
+        if code == EACCES {
+            // LMDB does not tell which file.
+            let isLock = usesLock && access(path + "/" + lockFile, R_OK | W_OK) != 0
+            throw .system(
+                call: "open", path: path + "/" + (isLock ? lockFile : dataFile), errno: code)
+        }
+        try check(code, "mdb_env_open")
         // A reader whose process died would pin old pages forever, and the file would grow.
         try check(mdb_reader_check(handle, nil), "mdb_reader_check")
     }
@@ -168,6 +184,15 @@ struct Tables {
             let pages =
                 statistics.ms_branch_pages + statistics.ms_leaf_pages + statistics.ms_overflow_pages
             return (name, UInt64(pages) * UInt64(statistics.ms_psize))
+        }
+    }
+
+    /// The rows of all tables within a transaction, without the store's own values.
+    func rowCount(transaction: OpaquePointer) -> Int {
+        [messages, releases, entries, records, doomed, damaged].reduce(0) { sum, table in
+            var statistics = MDB_stat()
+            guard mdb_stat(transaction, table, &statistics) == MDB_SUCCESS else { return sum }
+            return sum + statistics.ms_entries
         }
     }
 

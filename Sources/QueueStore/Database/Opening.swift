@@ -47,9 +47,30 @@ struct Opening {
             guard bytes.count == 8 * count else { return nil }
             return ReplicaPosition(words: (0..<count).map { bytes.littleEndian(at: 8 * $0) })
         }
+        try Opening.check(transaction, stamp)
         doomedQueues = try Opening.readDoomedQueues(transaction)
         usedByteCount = transaction.usedByteCount
         try transaction.commit()
+    }
+
+    /// Throws unless the store's own values belong to its rows. Otherwise the broker would count
+    /// messages and time from zero, and end at the first message.
+    private static func check(
+        _ transaction: borrowing WriteTransaction, _ stamp: MetaStamp?
+    ) throws(StoreError) {
+        let faults = try metaFaults(
+            transaction: transaction.handle, tables: transaction.tables,
+            scratch: transaction.scratch, hasStamp: stamp != nil)
+        if let fault = faults.first { throw .inconsistentMeta(finding: fault) }
+        guard let stamp else { return }
+        var messages = try Cursor(
+            transaction: transaction.handle, table: transaction.tables.messages,
+            scratch: transaction.scratch)
+        defer { mdb_cursor_close(messages.handle) }
+        guard try messages.previous(), stamp.isReached(by: messages.key) else { return }
+        throw .inconsistentMeta(
+            finding: "message \(readable(messages.key)) is not below the next one of its stamp, "
+                + "\(stamp.nextMessage)")
     }
 
     /// The store's identity: a new one for a new store, and for a backup that is opened for the

@@ -8,7 +8,7 @@ import Primitives
 import Replication
 
 /// Names of the store's own values. On disk.
-enum MetaKey: String {
+enum MetaKey: String, CaseIterable {
     /// u32, see ``StoreFormats``.
     case format = "martlet.format"
     /// 16 random bytes.
@@ -47,6 +47,11 @@ struct MetaStamp {
                 high: bytes.littleEndian(at: 16), low: bytes.littleEndian(at: 24)),
             bootMilliseconds: bytes.littleEndian(at: 32))
         nextMessage = bytes.littleEndian(at: 40)
+    }
+
+    /// Whether the key of a message is not below the next id.
+    func isReached(by key: UnsafeRawBufferPointer) -> Bool {
+        withUnsafeBytes(of: nextMessage.bigEndian) { !key.lexicographicallyPrecedes($0) }
     }
 
     /// The bytes to write.
@@ -133,6 +138,27 @@ func metaValue<Value>(
         else { throw .damagedMeta(name: key.rawValue) }
         return decoded
     }
+}
+
+/// What is wrong with the store's own values as a whole, in words: a name in the unnamed table that
+/// is no table and no value, as a damaged name is; rows without a stamp.
+///
+/// - Parameter hasStamp: whether there is a stamp, readable or not.
+func metaFaults(
+    transaction: OpaquePointer, tables: Tables, scratch: UnsafeMutableRawPointer, hasStamp: Bool
+) throws(StoreError) -> [String] {
+    var faults: [String] = []
+    let names = Tables.names.union(MetaKey.allCases.map(\.rawValue))
+    var values = try Cursor(transaction: transaction, table: tables.meta, scratch: scratch)
+    defer { mdb_cursor_close(values.handle) }
+    while try values.next() {
+        guard !names.contains(String(decoding: values.key, as: UTF8.self)) else { continue }
+        faults.append("its own value \(readable(values.key)) is unknown")
+    }
+    if !hasStamp, tables.rowCount(transaction: transaction) > 0 {
+        faults.append("\(MetaKey.stamp.rawValue) is missing, and there are rows")
+    }
+    return faults
 }
 
 /// Numbers in sequence.

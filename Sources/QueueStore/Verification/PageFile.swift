@@ -66,12 +66,17 @@ final class PageFile: Sendable {
         try read(into: bytes, at: pageByteCount, page: 1)
         let second = try PageFile.commit(
             UnsafeRawBufferPointer(bytes), page: 1, pageByteCount: pageByteCount)
-        // Commits write the two meta pages alternately; both start with the commit 0.
+        // Commits write the two meta pages alternately, odd ones the second; both start with the
+        // commit 0.
         let isSecondNewer = first.number < second.number
         let (newer, older) = isSecondNewer ? (second, first) : (first, second)
         try require(
             newer.number - older.number <= 1, page: 0,
             "the meta pages are not of successive commits")
+        try require(
+            first.number == 0 && second.number == 0
+                || first.number.isMultiple(of: 2) && !second.number.isMultiple(of: 2), page: 0,
+            "a meta page has the number of the other one's commit")
         // LMDB counts commits and uses the largest number for "no reader".
         try require(
             newer.number < PageFile.commitMaximum, page: isSecondNewer ? 1 : 0,

@@ -14,6 +14,8 @@ public struct StoreRepair: Hashable, Sendable {
         case setReleased(message: UInt64, count: UInt32)
         /// How many receivers a message has; none has released it.
         case setReceivers(message: UInt64, count: UInt32)
+        /// The next start deletes the queue.
+        case markDeleted(QueueID)
         /// The store has another identity, as a restored backup.
         case renewIdentity
     }
@@ -37,6 +39,15 @@ public struct StoreRepair: Hashable, Sendable {
             "record \(readable(key)) of table \(table) belongs to nothing",
             "remove it: the app, user, session or group that it names does not exist",
             changes: [.remove(.records, key: [table.rawValue] + key)])
+    }
+
+    /// The deletion of a queue that no record of the core names.
+    public static func deleting(ownerless queue: QueueTally) -> StoreRepair {
+        StoreRepair(
+            "queue \(queue.queue.raw) has \(queue.count) entries and no owner",
+            "mark it as deleted: its receiver, whom no row names, does not get them; the next "
+                + "start removes them with or without this repair",
+            changes: [.markDeleted(queue.queue)])
     }
 }
 
@@ -101,6 +112,8 @@ extension WriteTransaction {
         case .setReceivers(let message, let count):
             try setReleased(message, 0)
             try setReceivers(message, count)
+        case .markDeleted(let queue):
+            try setDoomed(queue, true)
         case .renewIdentity:
             let identity = StoreIdentity.random()
             try putMeta(.identity, littleEndianBytes([identity.high, identity.low]))

@@ -31,30 +31,42 @@ enum ImportMosquittoCommand {
         let options = try OptionParser<ImportOption>.options(arguments)
         let path = try options.required(.config)
         let app = try options.app()
+        let output = options[.output]
+        // It may be the broker's own configuration.
+        if let output, access(output, F_OK) == 0 {
+            throw CommandFailure(
+                "\(output) exists already: give --output another file", .failure)
+        }
         var plan = ImportPlan(
             configuration: path, store: options[.store], app: app,
             unixSeconds: Int64(time(nil)))
         if !options.has(.dryRun) {
             let broker = try options.administration()
-            try setPasswords(&plan, broker)
-            try retain(&plan, broker)
-            try takeSessions(&plan, broker)
-        }
-        if let file = options[.output] {
-            do throws(FileFailure) {
-                try SmallFile.write(plan.configuration, to: file)
+            if let output {
+                do throws(FileFailure) {
+                    try SmallFile.write(plan.configuration, to: output)
+                } catch {
+                    throw CommandFailure("cannot write \(output): \(error)", .failure)
+                }
+            }
+            do {
+                try setPasswords(&plan, broker)
+                try retain(&plan, broker)
+                try takeSessions(&plan, broker)
             } catch {
-                throw CommandFailure("\(error)", .failure)
+                // What the broker has refused so far is in no other place.
+                _ = printLines(of: plan, options)
+                StandardStream.error.print(
+                    "martlet: the import has not ended: of these lines those with NOT TAKEN are "
+                        + "settled, others may not be taken yet; run it again")
+                throw error
             }
         }
-        for line in plan.report.lines {
-            guard StandardStream.output.print(options.has(.json) ? jsonLine(line) : line.printed)
-            else { return }
-        }
+        guard printLines(of: plan, options) else { return }
         StandardStream.error.print(
             "martlet: \(plan.report.summary)"
                 + (options.has(.dryRun) ? "; nothing is changed (--dry-run)" : ""))
-        if options[.output] == nil, !options.has(.json) {
+        if output == nil || options.has(.dryRun), !options.has(.json) {
             StandardStream.error.print(
                 "martlet: --output FILE writes this configuration:\n\(plan.configuration)")
         }
@@ -64,6 +76,17 @@ enum ImportMosquittoCommand {
                 "\(counted(refused, "line")) of the report with NOT TAKEN: settle each by hand",
                 .someRefused)
         }
+    }
+
+    /// Prints the report. Returns false if nobody reads it any more.
+    private static func printLines(
+        of plan: ImportPlan, _ options: ParsedOptions<ImportOption>
+    ) -> Bool {
+        for line in plan.report.lines {
+            guard StandardStream.output.print(options.has(.json) ? jsonLine(line) : line.printed)
+            else { return false }
+        }
+        return true
     }
 
     /// Sets the passwords in requests of many; of one that is refused, each alone, so that the
@@ -168,6 +191,7 @@ enum ImportMosquittoCommand {
                 start = Int(position)
             default:
                 result.exists = true
+                result.reachedCount = start
                 return result
             }
         }
@@ -217,6 +241,9 @@ enum ImportMosquittoCommand {
                     retained: index,
                     "\(reply.message.from) has published another one, which stays; to take this "
                         + "one, run martlet retained delete first")
+            } else if case .success(let reply) = result, plan.retained[index].isSame(as: reply) {
+                // Subscribers have it already.
+                continue
             } else {
                 taken.append(index)
             }

@@ -3,6 +3,7 @@
 // import.
 
 import Administration
+import Credentials
 
 /// The import of a Mosquitto into an app.
 struct ImportPlan {
@@ -18,11 +19,14 @@ struct ImportPlan {
     private var passwordLines: [Int] = []
     private var retainedLines: [Int] = []
     private var sessionLines: [Int] = []
-    /// The users of the user names that are taken.
-    private var users: [String: String] = [:]
+    /// The users of the user names that are taken, by the bytes of the name: texts that only look
+    /// the same are equal in Swift.
+    private var users: [[UInt8]: String] = [:]
 
     /// Bytes of a retained message: as base64 it fits into a request.
     private static let payloadByteCountMaximum = 1 << 20
+    /// Topics that a line of the report names.
+    private static let topicsInLine = 10
     /// Bytes of a user's id.
     private static let userByteCountMaximum = 64
 
@@ -83,6 +87,15 @@ struct ImportPlan {
 
     /// Notes what the broker has taken of a session.
     mutating func settle(session index: Int, _ result: SessionImport.Result) {
+        if result.exists, result.reachedCount > 0 {
+            let count = sessions[index].items.count
+            refuse(
+                session: index,
+                "\(result.reachedCount) of \(count) messages and no subscriptions are taken: the "
+                    + "client has begun another session since, or somebody has deleted this one; "
+                    + "let the client subscribe again")
+            return
+        }
         if result.exists {
             refuse(
                 session: index,
@@ -113,8 +126,8 @@ struct ImportPlan {
         of settings: MosquittoConfiguration
     ) {
         guard let file = ImportFile(path.text, "the password file", report: &report) else { return }
-        var names: Set<String> = []
-        var users: [String: String] = [:]
+        var names: Set<[UInt8]> = []
+        var users: [[UInt8]: String] = [:]
         for line in file.lines where !line.text.hasPrefix("#") {
             guard let colon = line.text.firstIndex(of: ":"), colon > line.text.startIndex else {
                 report.add(.refused, at: line.place, "the line is not NAME:HASH")
@@ -126,13 +139,13 @@ struct ImportPlan {
                 report.add(.refused, at: line.place, "user \(name): \(fault)")
                 continue
             }
-            guard names.insert(name).inserted else {
+            guard names.insert(Array(name.utf8)).inserted else {
                 report.add(
                     .refused, at: line.place, "user \(name) is there twice; the first is taken")
                 continue
             }
             let user = Self.userName(name)
-            if let other = users.updateValue(name, forKey: user) {
+            if let other = users.updateValue(name, forKey: Array(user.utf8)) {
                 report.add(
                     .refused, at: line.place,
                     "user \(name) would be the user \(user), as \(other) is")
@@ -147,7 +160,7 @@ struct ImportPlan {
                 SetPassword(
                     app: app, name: name, hash: hash, user: user == name ? nil : user,
                     rights: rights))
-            self.users[name] = user
+            self.users[Array(name.utf8)] = user
             passwordLines.append(report.lines.count)
             let text = "user \(name), \(rights.map { "\($0.count) rights" } ?? "the app's rights")"
             if user == name {
@@ -158,13 +171,18 @@ struct ImportPlan {
         }
     }
 
+    /// What the broker would say of a hash.
     private static func fault(of hash: String) -> String? {
-        let parts = hash.split(separator: "$", omittingEmptySubsequences: false).count
-        if hash.hasPrefix("$7$") { return parts == 5 ? nil : "the hash is broken" }
-        if hash.hasPrefix("$6$") { return parts == 4 ? nil : "the hash is broken" }
-        if hash.hasPrefix("$argon2id$") { return parts == 6 ? nil : "the hash is broken" }
-        return "the hash is of no known kind: $7$, $6$ or $argon2id$; for a plain password, run "
-            + "mosquitto_passwd -U"
+        do throws(PasswordHashError) {
+            _ = try PasswordHash(Array(hash.utf8))
+            return nil
+        } catch .unknownKind {
+            return
+                "the hash is of no known kind: $7$, $6$ or $argon2id$; for a plain password, run "
+                + "mosquitto_passwd -U"
+        } catch {
+            return "\(error)"
+        }
     }
 
     private static func fault(ofName name: String) -> String? {
@@ -179,18 +197,21 @@ struct ImportPlan {
 
     /// The id of a user: the name, with `_` for characters that separate topics.
     private static func userName(_ name: String) -> String {
-        var user = ""
-        for character in name {
-            guard user.utf8.count + character.utf8.count <= userByteCountMaximum else { break }
-            user.append("/+#".contains(character) ? "_" : character)
+        // Not by character: `/` and a combining mark are one.
+        var user = String.UnicodeScalarView()
+        var byteCount = 0
+        for scalar in name.unicodeScalars {
+            byteCount += UTF8.width(scalar)
+            guard byteCount <= userByteCountMaximum else { break }
+            user.append(["/", "+", "#"].contains(scalar) ? "_" : scalar)
         }
-        return user
+        return String(user)
     }
 
     private mutating func tellUnused(_ access: MosquittoAccess) {
-        let names = Set(passwords.map(\.name))
-        for user in access.users where !names.contains(user) {
-            guard let entry = access.entries[user]?.first else { continue }
+        let names = Set(passwords.map { Array($0.name.utf8) })
+        for user in access.users where !names.contains(Array(user.utf8)) {
+            guard let entry = access.entries(of: user).first else { continue }
             report.add(
                 .refused, at: entry.place,
                 "user \(user) has topics and no password; give them to its token with --right")
@@ -255,9 +276,26 @@ struct ImportPlan {
             }
         }
         messages = store.messages
-        for (client, session) in store.sessions.sorted(by: { $0.key < $1.key }) {
-            take(session, of: client, path, unixSeconds: now)
+        let order = store.sessions.sorted { $0.key.lexicographicallyPrecedes($1.key) }
+        for (client, session) in order {
+            take(session, of: String(decoding: client, as: UTF8.self), path, unixSeconds: now)
         }
+    }
+
+    /// Mosquitto has answered these with PUBREC, and passes them on after PUBREL.
+    private mutating func tellUnreleased(
+        of session: StoredSession, _ client: String, _ path: String
+    ) {
+        guard !session.unreleased.isEmpty else { return }
+        let topics = session.unreleased.prefix(Self.topicsInLine).map { message in
+            messages[message].map { String(decoding: $0.topic, as: UTF8.self) } ?? "?"
+        }
+        let rest = session.unreleased.count - topics.count
+        report.add(
+            .refused, at: path,
+            "\(session.unreleased.count) publications of client \(client) with QoS 2 that it has "
+                + "not released (PUBREL), on \(topics.joined(separator: ", "))"
+                + (rest > 0 ? " and \(rest) more" : "") + "; let it publish them again")
     }
 
     private mutating func take(
@@ -270,6 +308,7 @@ struct ImportPlan {
             report.add(.ignored, at: path, "\(text): it has expired")
             return
         }
+        tellUnreleased(of: session, client, path)
         guard !session.userName.isEmpty else {
             report.add(
                 .refused, at: path,
@@ -284,15 +323,19 @@ struct ImportPlan {
                 unsafe += 1
                 continue
             }
-            if message.expiresUnixSeconds > 0, message.expiresUnixSeconds <= now {
-                late += 1
-            } else if message.payload.count > Self.payloadByteCountMaximum
+            if message.payload.count > Self.payloadByteCountMaximum
                 || message.topic.first == UInt8(ascii: "$")
                 || String(validating: message.topic, as: UTF8.self) == nil
             {
                 strange += 1
             } else {
-                if MosquittoStore.contentType(message.properties).hasOthers { other += 1 }
+                // An expired one keeps its place: an interrupted import goes on at a place of the
+                // list, whatever has expired meanwhile.
+                if message.hasExpired(unixSeconds: now) {
+                    late += 1
+                } else if MosquittoStore.contentType(message.properties).hasOthers {
+                    other += 1
+                }
                 items.append(SessionImport.Item(message: one.message, qos: one.qos))
             }
         }
@@ -301,13 +344,17 @@ struct ImportPlan {
             (strange, "too large or on a topic that clients may not use"),
             (other, "without properties of MQTT 5"),
             (session.waiting.count { $0.isReceived }, "received already"),
+            (
+                session.waiting.count { $0.mayBeReceived },
+                "of QoS 2 without PUBREC, which come again"
+            ),
         ].filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }
         sessionLines.append(report.lines.count)
         sessions.append(
             SessionImport(
-                user: users[session.userName] ?? Self.userName(session.userName), device: client,
-                expirySeconds: session.expirySeconds.map { max(1, $0) }, filters: session.filters,
-                items: items))
+                user: users[Array(session.userName.utf8)] ?? Self.userName(session.userName),
+                device: client, expirySeconds: session.expirySeconds.map { max(1, $0) },
+                filters: session.filters, items: items))
         report.add(
             differences.isEmpty ? .taken : .changed, at: path,
             ([text] + differences).joined(separator: ", "))

@@ -16,17 +16,21 @@ struct MosquittoAccess {
         let place: String
     }
 
-    private(set) var entries: [String: [Entry]] = [:]
+    /// By the bytes of the user name: texts that only look the same are equal in Swift.
+    private var entries: [[UInt8]: [Entry]] = [:]
     private(set) var patterns: [Entry] = []
 
     /// Users in the order of the file.
     private(set) var users: [String] = []
 
+    /// The lines of a user.
+    func entries(of name: String) -> [Entry] { entries[Array(name.utf8)] ?? [] }
+
     init?(_ path: String, report: inout ImportReport) {
         // Behind a line that cannot be read, the next ones may be another user's.
         guard let file = ImportFile(path, "the access list", report: &report), file.isComplete
         else { return nil }
-        var user: String?
+        var user: [UInt8]?
         for line in file.lines {
             let words = line.text.split(separator: " ", maxSplits: 1)
             guard let word = words.first, !line.text.hasPrefix("#") else { continue }
@@ -37,9 +41,10 @@ struct MosquittoAccess {
                     .refused, at: line.place, "user without a name; topics below it are nobody's")
                 user = nil
             case "user":
-                user = rest
-                if entries[rest] == nil {
-                    entries[rest] = []
+                let name = Array(rest.utf8)
+                user = name
+                if entries[name] == nil {
+                    entries[name] = []
                     users.append(rest)
                 }
             case "topic", "pattern":
@@ -118,7 +123,7 @@ struct MosquittoAccess {
         of name: String, user: String, isDevice: Bool, countMaximum: Int,
         report: inout ImportReport
     ) -> [String] {
-        let own = entries[name] ?? []
+        let own = entries(of: name)
         let isWild = name.contains { "+#".contains($0) }
         let patterns = isWild ? [] : patterns
         if isWild, let first = self.patterns.first {
@@ -126,18 +131,17 @@ struct MosquittoAccess {
                 .ignored, at: first.place,
                 "user \(name): no pattern counts, because the name has + or #, as in Mosquitto")
         }
-        var denied: [String] = []
-        var allowed: [String] = []
+        var (denied, allowed): ([String], [String]) = ([], [])
+        // Rights are bytes, too.
+        var known: Set<[UInt8]> = []
         func add(_ entry: Entry, _ topic: String) {
             var made: [String] = []
             if entry.kind != .write { made.append("subscribe:\(topic)") }
             if entry.kind != .read { made.append("publish:\(topic)") }
             for right in made {
-                if entry.kind == .deny {
-                    if !denied.contains("!" + right) { denied.append("!" + right) }
-                } else if !allowed.contains(right) {
-                    allowed.append(right)
-                }
+                let right = entry.kind == .deny ? "!" + right : right
+                guard known.insert(Array(right.utf8)).inserted else { continue }
+                if entry.kind == .deny { denied.append(right) } else { allowed.append(right) }
             }
         }
         for entry in own { add(entry, Self.escaped(entry.topic)) }

@@ -17,8 +17,8 @@ struct RetainedImport {
 /// The contents of a store.
 struct MosquittoStore {
     private(set) var retained: [RetainedImport] = []
-    /// By client id.
-    private(set) var sessions: [String: StoredSession] = [:]
+    /// By the bytes of the client id: texts that only look the same are equal in Swift.
+    private(set) var sessions: [[UInt8]: StoredSession] = [:]
     private(set) var messages: [UInt64: StoredMessage] = [:]
 
     private static let magic = [0x00, 0xB5, 0x00] + Array("mosquitto db".utf8)
@@ -92,13 +92,19 @@ struct MosquittoStore {
         case 3:
             guard chunk.count >= 16 else { return false }
             let count = Int(Self.number(chunk.at(10, 2)))
-            guard let name = chunk.text(16, count) else { return false }
-            // Direction 1 is to the client. In the states 6 and 9 the client has sent PUBREC.
-            guard chunk[chunk.startIndex + 15] == 1 else { return true }
+            guard let name = chunk.name(16, count) else { return false }
+            // Direction 1 is to the client. A message from it is there until its PUBREL.
+            guard chunk[chunk.startIndex + 15] == 1 else {
+                sessions[name, default: StoredSession()].unreleased.append(
+                    Self.native(chunk.at(0, 8)))
+                return true
+            }
+            // In the states 6 and 9 the client has sent PUBREC, in the state 5 it may have.
+            let state = chunk[chunk.startIndex + 13]
             sessions[name, default: StoredSession()].waiting.append(
                 StoredSession.Waiting(
                     message: Self.native(chunk.at(0, 8)), qos: chunk[chunk.startIndex + 12],
-                    isReceived: [6, 9].contains(chunk[chunk.startIndex + 13])))
+                    isReceived: [6, 9].contains(state), mayBeReceived: state == 5))
         case 4:
             guard chunk.count >= 8 else { return false }
             if let message = messages[Self.native(chunk.at(0, 8))] {
@@ -107,7 +113,7 @@ struct MosquittoStore {
         case 5:
             guard chunk.count >= 12 else { return false }
             let count = Int(Self.number(chunk.at(4, 2)))
-            guard let name = chunk.text(12, count),
+            guard let name = chunk.name(12, count),
                 let filter = chunk.text(12 + count, Int(Self.number(chunk.at(6, 2))))
             else { return false }
             // Options as in a SUBSCRIBE of MQTT 5: no-local, retain-as-published, retain handling.
@@ -118,7 +124,7 @@ struct MosquittoStore {
             let start = version == 6 ? 24 : 16
             guard chunk.count >= start else { return false }
             let count = Int(Self.number(chunk.at(version == 6 ? 14 : 10, 2)))
-            guard let name = chunk.text(start, count) else { return false }
+            guard let name = chunk.name(start, count) else { return false }
             guard version == 6 else {
                 sessions[name] = sessions[name] ?? StoredSession()
                 return true
@@ -157,7 +163,7 @@ struct MosquittoStore {
             report.add(.refused, at: path, "a retained message: its topic is no UTF-8")
             return
         }
-        if topic.hasPrefix("$") {
+        if topic.utf8.first == UInt8(ascii: "$") {
             report.add(.ignored, at: path, "retained \(topic): topics with $ are the broker's own")
             return
         }
@@ -213,5 +219,10 @@ extension ArraySlice<UInt8> {
     fileprivate func text(_ offset: Int, _ count: Int) -> String? {
         guard self.count >= offset + count else { return nil }
         return String(validating: at(offset, count), as: UTF8.self)
+    }
+
+    /// The bytes of such a text.
+    fileprivate func name(_ offset: Int, _ count: Int) -> [UInt8]? {
+        text(offset, count).map { Array($0.utf8) }
     }
 }

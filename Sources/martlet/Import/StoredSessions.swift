@@ -20,6 +20,8 @@ struct StoredSession {
         let qos: UInt8
         /// The client has it already: a PUBREL or its answer is missing.
         let isReceived: Bool
+        /// A PUBREC of the client is missing: it may have it.
+        let mayBeReceived: Bool
     }
 
     /// Empty if the store does not tell it, or there is none.
@@ -31,6 +33,8 @@ struct StoredSession {
     /// As ``ImportSession/filters``.
     var filters: [String] = []
     var waiting: [Waiting] = []
+    /// Messages of QoS 2 from the client that it has not released.
+    var unreleased: [UInt64] = []
 }
 
 /// A session that is sent to the broker.
@@ -44,8 +48,10 @@ struct SessionImport {
     struct Result {
         var refusedCount = 0
         var refusedFilters: [String] = []
-        /// The broker has a session of the client that no import has begun.
+        /// The broker has another session of the client, or one that is complete.
         var exists = false
+        /// How many messages the broker had before it refused the rest.
+        var reachedCount = 0
     }
 
     let user: String
@@ -58,15 +64,39 @@ struct SessionImport {
 extension RetainedImport {
     /// Bytes of its request.
     var itemByteCount: Int { topic.utf8.count + payload.count * 4 / 3 + 300 }
+
+    /// Seconds by which the end of a message may differ that was imported with the rest of its
+    /// time.
+    private static let expiryTolerance: Int64 = 5
+
+    /// Whether the broker has it from an earlier import. The broker does not tell the content type,
+    /// which does not change alone.
+    func isSame(as reply: ShowRetained.Reply) -> Bool {
+        let expires = reply.message.expiresUnixSeconds.map { Int64(clamping: $0) }
+        let hasSameEnd =
+            if let expires, let own = expiresUnixSeconds {
+                abs(expires - own) <= Self.expiryTolerance
+            } else {
+                expires == nil && expiresUnixSeconds == nil
+            }
+        return hasSameEnd && !reply.content.isCut
+            && reply.content.base64 == Data(payload).base64EncodedString()
+    }
 }
 
 extension StoredMessage {
     /// Bytes of an item of a request.
     var itemByteCount: Int { topic.count + payload.count * 4 / 3 + 300 }
 
-    /// An item of ``ImportSession/messages``.
+    func hasExpired(unixSeconds now: Int64) -> Bool {
+        expiresUnixSeconds > 0 && expiresUnixSeconds <= now
+    }
+
+    /// An item of ``ImportSession/messages``; one that has expired is only a place.
     func item(qos: UInt8, unixSeconds now: Int64) -> String {
-        let expiry = expiresUnixSeconds > 0 ? "\(max(1, expiresUnixSeconds - now))" : ""
+        let topic = String(decoding: topic, as: UTF8.self)
+        if hasExpired(unixSeconds: now) { return "\(qos)\n0\n\n\n\(topic)" }
+        let expiry = expiresUnixSeconds > 0 ? "\(expiresUnixSeconds - now)" : ""
         let type = MosquittoStore.contentType(properties).text ?? ""
         // A type with control characters may be several lines.
         let fits =
@@ -74,7 +104,7 @@ extension StoredMessage {
             && type.utf8.allSatisfy { $0 >= UInt8(ascii: " ") }
         return [
             "\(qos)", expiry, fits ? type : "", Data(payload).base64EncodedString(),
-            String(decoding: topic, as: UTF8.self),
+            topic,
         ].joined(separator: "\n")
     }
 }

@@ -9,7 +9,7 @@ import Testing
 extension World {
     fileprivate func take(
         _ position: UInt64, _ topics: [String], filters: [String]? = nil, user: String = "ann",
-        payloadByteCount: Int = 2
+        payloadByteCount: Int = 2, expirySeconds: UInt64? = nil
     ) -> SessionImport {
         defer { collect() }
         return broker.importSession(
@@ -20,7 +20,7 @@ extension World {
                     ImportedSession.Message(
                         topic: Array($0.utf8),
                         payload: [UInt8](repeating: 1, count: payloadByteCount), properties: [],
-                        grade: .durable, expirySeconds: nil)
+                        grade: .durable, expirySeconds: expirySeconds)
                 },
                 filters: filters.map {
                     $0.map {
@@ -103,8 +103,17 @@ struct SessionImportTests {
                 == .taken(count: 1, refusedCount: 0, refusedFilters: []))
         world.settle()
         world.crash()
-        // A session without subscriptions is not taken twice either.
-        #expect(world.take(0, ["a/1"]) == .elsewhere(position: 6, count: 1))
+        // A session without subscriptions is not taken twice either, and its client may come.
+        #expect(world.take(0, ["a/1"]) == .exists)
+        world.beginMQTT("ann/d1")
+        #expect(found.map { $0.connection != nil } == [true])
+    }
+
+    @Test func `counts a message that has expired, and does not take it`() {
+        #expect(
+            world.take(0, ["a/1", "a/2"], expirySeconds: 0)
+                == .taken(count: 0, refusedCount: 0, refusedFilters: []))
+        #expect(world.take(0, []) == .elsewhere(position: 2, count: 0))
     }
 
     @Test func `is taken again where the store had no room`() {
@@ -124,16 +133,40 @@ struct SessionImportTests {
         #expect(found.map(\.queue.count) == [3])
     }
 
-    @Test func `ends when its client comes`() {
+    /// It would take the session for complete, and subscribe to nothing.
+    @Test func `keeps its client waiting until it is complete`() {
         _ = world.take(0, ["a/1", "a/2"])
         world.settle()
-        world.beginMQTT("ann/d1")
+        for dialect in [SessionDialect.mqtt5, .mqtt3, .mrt] {
+            world.connect("ann/d1", expiry: 3_600, dialect: dialect)
+            world.settle()
+            #expect(world.lines().contains("ann/d1: refused, serverBusy"), "\(dialect)")
+        }
+        world.crash()
+        world.connect("ann/d1", expiry: 3_600, dialect: .mqtt5)
+        world.settle()
+        #expect(world.lines().contains("ann/d1: refused, serverBusy"))
+        #expect(
+            world.take(2, ["a/3"], filters: ["a/#"])
+                == .taken(count: 3, refusedCount: 0, refusedFilters: []))
+        world.connect("ann/d1", expiry: 3_600, dialect: .mqtt5)
+        world.settle()
+        #expect(world.lines().contains("ann/d1: accepted, present"))
+        world.lose("ann/d1")
+        world.settle()
+        #expect(world.take(3, ["a/4"]) == .exists)
+        world.crash()
+        #expect(world.take(0, ["a/1"]) == .exists)
+    }
+
+    @Test func `ends when its client starts anew`() {
+        _ = world.take(0, ["a/1", "a/2"])
+        world.settle()
+        world.beginMQTT("ann/d1", clean: true)
         #expect(world.take(2, ["a/3"]) == .exists)
         world.lose("ann/d1")
         world.settle()
-        #expect(world.take(2, ["a/3"]) == .exists)
-        world.crash()
-        #expect(world.take(0, ["a/1"]) == .exists)
+        #expect(found.map(\.queue.count) == [0])
     }
 
     @Test func `is among the deepest queues`() {

@@ -107,21 +107,22 @@ extension EndToEndTests {
             _ = try await mosquitto.process.exit()
 
             let broker = try await TestBroker(settings: [], plainOptions: "?passwords=demo")
-            func importAll(_ words: String...) async throws -> [String] {
+            func importAll(_ words: [String] = []) async throws -> [String] {
                 let child = try ChildProcess(
                     "martlet",
-                    [
-                        "import", "mosquitto", "--config", "\(mosquitto.directory)/mosquitto.conf",
-                        "--output", files.file("martlet.json5"),
-                    ] + words, environment: try broker.environment("operator"))
+                    ["import", "mosquitto", "--config", "\(mosquitto.directory)/mosquitto.conf"]
+                        + words, environment: try broker.environment("operator"))
                 // A line is NOT TAKEN.
                 #expect(try await child.exit() == .code(6), "\(child.text)")
                 return child.lines
             }
-            let dry = try await importAll("--dry-run")
+            let dry = try await importAll(["--dry-run"])
             let administration = try AdministrationClient(dataDirectory: broker.directory)
             #expect(try administration.send(ListPasswords(app: "demo")).passwords.isEmpty)
-            let lines = try await importAll()
+            let output = ["--output", files.file("martlet.json5")]
+            _ = try await importAll(output + ["--dry-run"])
+            #expect(access(files.file("martlet.json5"), F_OK) != 0)
+            let lines = try await importAll(output)
             #expect(lines.filter { $0.contains("\t") } == dry.filter { $0.contains("\t") })
             for words in [
                 "\(files.file("passwd")):2\tuser bob/1, 2 rights; messages know it as bob_1",
@@ -141,6 +142,15 @@ extension EndToEndTests {
                 "martletd", ["--check-config", "--config", files.file("martlet.json5")])
             #expect(try await check.exit() == .code(0), "\(check.text)")
             // Nothing twice.
+            // Never over another file, and nothing is taken then.
+            let refused = try ChildProcess(
+                "martlet",
+                ["import", "mosquitto", "--config", "\(mosquitto.directory)/mosquitto.conf"]
+                    + output, environment: try broker.environment("operator"))
+            #expect(try await refused.exit() == .code(2), "\(refused.text)")
+            #expect(refused.text.contains("martlet.json5 exists already"), "\(refused.text)")
+            #expect(
+                try String(contentsOfFile: files.file("martlet.json5"), encoding: .utf8) == written)
             let again = try await importAll()
             #expect(again.contains { $0.contains("client sleeper") && $0.contains("completed") })
             let woken = try await run(
@@ -163,10 +173,13 @@ extension EndToEndTests {
                     "\(broker.plainPort)", "-u", "alice", "-P", "apw", "-t", "site/#", "-d",
                 ])
             _ = try await connected.line(with: "Subscribed")
+            let retained = try administration.retainedTime("site/b")
             let third = try await importAll()
             #expect(third.contains { $0.contains("site/a: carl has published another one") })
             connected.signal(SIGKILL)
             #expect(!connected.text.contains("Refused") && !connected.text.contains("DISCONNECT"))
+            // What was retained as it is now is not published again.
+            #expect(try administration.retainedTime("site/b") == retained)
             let taken = try administration.send(ListPasswords(app: "demo")).passwords
             #expect(taken.count == 3 && taken.last?.expiresUnixSeconds != nil)
             let kept = try administration.send(ShowRetained(app: "demo", topic: "site/a"))
@@ -233,7 +246,7 @@ extension EndToEndTests {
             for words in [
                 "user zoe: the hash is of no known kind", "the line is not NAME:HASH",
                 "user alice is there twice", "user ann: the hash is of no known kind",
-                "user costly, 2 rights: the number of iterations of the hash is 999999",
+                "user costly: the number of iterations of the hash is 999999",
                 "the line has no topic", "user without a name", "nonsense is no user",
                 "a/#/b is no filter", "fly is no access", "would receive a/secret",
                 "a/b is allowed and denied", "the pattern denies a/%u", "user dora has topics",
@@ -252,5 +265,12 @@ extension EndToEndTests {
                     "publish:a/b",
                 ])
         }
+    }
+}
+
+extension AdministrationClient {
+    /// When a retained message was published.
+    fileprivate func retainedTime(_ topic: String) throws -> UInt64 {
+        try send(ShowRetained(app: "demo", topic: topic)).message.unixMilliseconds
     }
 }

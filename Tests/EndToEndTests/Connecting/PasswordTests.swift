@@ -58,6 +58,19 @@ extension EndToEndTests {
                 .exit()
         }
 
+        @Test func `are named in the log where the listener takes none`() async throws {
+            let broker = try await TestBroker()
+            let child = try ChildProcess(
+                "/usr/bin/mosquitto_pub",
+                [
+                    "-h", "localhost", "-p", "\(broker.tlsPort)", "--cafile", broker.authority,
+                    "-u", "ann", "-P", "secret", "-t", "t", "-m", "x",
+                ])
+            #expect(try await child.exit() != .code(0))
+            _ = try await broker.process.line(
+                with: "event=auth_failed", "neither a token nor a web token; passwords need")
+        }
+
         @Test func `log users in, whatever made the hash, and refuse the wrong ones alike`()
             async throws
         {

@@ -99,6 +99,43 @@ extension EndToEndTests {
             try await broker.stop()
         }
 
+        @Test func `a queue whose owner is missing is a finding`() async throws {
+            let broker = try await TestBroker()
+            try broker.addUsers("zoe")
+            let alice = try await broker.client("alice")
+            for text in ["one", "two"] {
+                try await alice.send(OutgoingMessage(to: .user("zoe"), text: text))
+            }
+            await alice.close()
+            try await broker.stop()
+            #expect(try await check(broker).exit == .code(0))
+            var store = try LMDBQueueStore(directory: broker.directory)
+            var rows = UserRows(name: "zoe")
+            _ = try store.restore(into: &rows)
+            #expect(rows.keys.count == 1)
+            var batch = StoreBatch()
+            batch.records += rows.keys.map { RecordChange(table: .users, key: $0, value: nil) }
+            var result = StoreResult()
+            try store.carryOut(batch, into: &result)
+            store.close()
+
+            let found = try await check(broker)
+            #expect(found.exit == .code(4))
+            #expect(
+                found.lines.contains { $0.hasSuffix("has 2 entries and no owner") },
+                "\(found.lines)")
+            let plan = try await check(broker, "--repair", "--dry-run")
+            #expect(plan.exit == .code(4))
+            #expect(
+                plan.lines.contains {
+                    $0.contains("has 2 entries and no owner: mark it as deleted")
+                }, "\(plan.lines)")
+            #expect(try await check(broker, "--repair").exit == .code(0))
+            try await broker.start()
+            try await broker.stop()
+            #expect(try await check(broker).exit == .code(0))
+        }
+
         @Test func `a store that no repair makes whole stays as it is`() async throws {
             let broker = try await TestBroker()
             let carl = try await broker.client("carl", device: "distinctive")
@@ -128,4 +165,21 @@ extension EndToEndTests {
             }
         }
     }
+}
+
+/// The keys of the users of a name in all apps, behind the app's name and its length.
+private struct UserRows: StoreVisitor {
+    let name: String
+    var keys: [[UInt8]] = []
+
+    mutating func visitRecord(
+        table: RecordTable, key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer
+    ) {
+        let key = Array(key)
+        if table == .users, key.suffix(name.utf8.count).elementsEqual(name.utf8) {
+            keys.append(key)
+        }
+    }
+
+    mutating func visitQueue(_ outline: QueueOutline) {}
 }

@@ -46,6 +46,14 @@ extension EndToEndTests {
             gateway.signal(SIGHUP)
             let fault = try await gateway.line(with: "event=reload_failed")
             #expect(fault.contains("\(files.file("lines")):3: "), "\(fault)")
+            // Half written, and a FIFO, which would hold up the thread of signals.
+            try Data("\(lines[1])".utf8).write(to: URL(filePath: files.file("lines")))
+            gateway.signal(SIGHUP)
+            _ = try await gateway.line(with: "event=reload_failed", "the last line has no end")
+            try FileManager.default.removeItem(atPath: files.file("lines"))
+            try #require(mkfifo(files.file("lines"), 0o600) == 0)
+            gateway.signal(SIGHUP)
+            _ = try await gateway.line(with: "event=reload_failed", "is no regular file")
             let report = await fleet.report()
             #expect(report.connected == 2 && report.connectionCount == 3, "\(report)")
 
