@@ -540,7 +540,7 @@ import Testing
             finish(&relay, .silent("timeout", isWell: false))
             relay.finish(.delivered)
             if number >= RelayLimits.circuitFailuresMaximum {
-                relay.time += PushLimits.hookPauseMilliseconds
+                relay.time += 10_000
             }
         }
     }
