@@ -82,14 +82,18 @@ public enum OptionParser<Rules: OptionRules> {
             }) {
                 return (rule, word, nil)
             }
-            throw UsageError("unknown option \(word)")
+            let advice = Rules.foreignNames[String(name)].map { "; did you mean \($0)?" }
+            throw UsageError("unknown option \(word)\(advice ?? "")")
         }
         let equals = word.firstIndex(of: "=")
         let spelling = String(word[..<(equals ?? word.endIndex)])
         let name = String(spelling.dropFirst(2))
         guard let rule = Rules(rawValue: name) else {
             let known = Rules.allCases.map(\.rawValue) + ["help"]
-            let advice = Spelling.nearest(to: name, among: known).map { "; did you mean --\($0)?" }
+            let nearest =
+                Rules.foreignNames[name]
+                ?? Spelling.nearest(to: name, among: known).map { "--\($0)" }
+            let advice = nearest.map { "; did you mean \($0)?" }
             throw UsageError("unknown option \(spelling)\(advice ?? "")")
         }
         return (rule, spelling, equals.map { String(word[word.index(after: $0)...]) })

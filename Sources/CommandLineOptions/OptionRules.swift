@@ -22,10 +22,14 @@ public protocol OptionRules: RawRepresentable<String>, CaseIterable, Hashable, S
     var shape: OptionShape { get }
     /// Its letter in other tools, as in `mosquitto_pub -t`; nil for most.
     var letter: Character? { get }
+    /// What to write for options of other programs, by their names without dashes, for the advice
+    /// on an unknown option: `"q": "--grade"`.
+    static var foreignNames: [String: String] { get }
 }
 
 extension OptionRules {
     public var letter: Character? { nil }
+    public static var foreignNames: [String: String] { [:] }
 }
 
 /// An invalid command line. The message is one line for people; the program prints it to standard

@@ -70,7 +70,9 @@ enum GatewayProgram {
         let settings: GatewaySettings
         let options: ParsedOptions<GatewayOption>
         do throws(UsageError) {
-            switch try OptionParser<GatewayOption>.parse(arguments) {
+            // As `martlet help`.
+            let words = arguments == ["help"] ? ["--help"] : arguments
+            switch try OptionParser<GatewayOption>.parse(words) {
             case .help:
                 StandardStream.output.print(GatewayOption.helpPage)
                 return .success

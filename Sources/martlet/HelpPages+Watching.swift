@@ -32,9 +32,9 @@ extension HelpPages {
     static let refusals = """
         martlet refusals [--follow] [--count N]
 
-        Prints the latest refused logins, requests and sends, and connections that ended for a
-        cause, as the log has them. The broker keeps 1,000 in memory, whatever log.level is, and of
-        one event at most 50 per second.
+        Prints the latest refused logins, requests and sends, and connections that failed or ended
+        for a fault of the client, as the log has them with level warning. The broker keeps 1,000 in
+        memory, whatever log.level is, and of one event at most 50 per second.
 
           -f, --follow         go on with those that come, until the command is ended
           -n, --count N        how many; 100 if absent, 1000 at most

@@ -205,7 +205,7 @@ enum HelpPages {
           --as USER            the user whom receivers see as the sender
           --app NAME           the app                                        or MARTLET_APP
           --data DIR           the data directory of a broker on this machine or MARTLET_DATA
-          --retain             retain the message on its topic
+          --retain             retain the message on its topic; only with --as
 
         \(connection)
         \(ownDevice)
@@ -445,11 +445,11 @@ enum HelpPages {
                         [--search TEXT] [--from USER]
         martlet history (--user USER --with USER | --group ID | --topic TOPIC) [--before NUMBER]
                         [--limit N] [--search TEXT] [--from USER]
-        martlet history remove --user USER --with USER | --group ID | --topic TOPIC NUMBER
+        martlet history remove (--user USER --with USER | --group ID | --topic TOPIC) NUMBER
         martlet history topics [--limit N]
         martlet read (--with USER | --group ID) NUMBER
         martlet history read (--with USER | --group ID) NUMBER, the same
-        martlet history hide --with USER | --group ID NUMBER
+        martlet history hide (--with USER | --group ID) NUMBER
 
         Shows the messages that two users or a group sent each other and that their senders wanted
         kept (martlet send --history), from the newest to older ones. remove takes one of them out
@@ -545,10 +545,12 @@ enum HelpPages {
 
           RIGHT                a right of the app's users whose token names no rights:
                                send:PATTERN, publish:FILTER, subscribe:FILTER, presence:PATTERN,
-                               receipts:PATTERN, attach:PATTERN, group:create, broadcast. %u
-                               stands for the user, %d for the device. Without a RIGHT, a new app
-                               has all rights but attach and broadcast. !RIGHT denies
-          rights               replace all rights, for connected users too
+                               receipts:PATTERN, wake:PATTERN, attach:PATTERN, group:create,
+                               broadcast. %u stands for the user, %d for the device. Without a
+                               RIGHT, a new app has all rights but attach, wake and broadcast.
+                               !RIGHT denies
+          rights               replace all rights, for connected users too; those that remain must
+                               be named again. Subscriptions that are not allowed any more end
           delete               delete an app with its users, credentials, sessions, queues, groups,
                                retained messages and conversations, in parts, with a progress
                                line. From the beginning the app admits no login and no message.

@@ -144,6 +144,9 @@ enum MartletProgram {
                 return .success
             }
             var rest = arguments
+            if let advice = ForeignCommands.advice(on: arguments.first) {
+                throw UsageError(advice)
+            }
             let command = try Command.takeSubcommand(from: &rest)
             try await run(command, rest)
             return .success

@@ -40,6 +40,10 @@ enum MartletdOption: String, OptionRules {
         }
     }
 
+    static var foreignNames: [String: String] {
+        ["test-config": "--check-config", "p": "--listen", "v": "--set log.level=debug"]
+    }
+
     static let helpPage = """
         martletd: the Martlet message broker
 

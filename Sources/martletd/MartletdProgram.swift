@@ -9,7 +9,9 @@ enum MartletdProgram {
     static func run(_ arguments: ArraySlice<String>) -> ExitCode {
         let options: ParsedOptions<MartletdOption>
         do throws(UsageError) {
-            switch try OptionParser<MartletdOption>.parse(arguments) {
+            // As `martlet help`.
+            let words = arguments == ["help"] ? ["--help"] : arguments
+            switch try OptionParser<MartletdOption>.parse(words) {
             case .help:
                 StandardStream.output.print(MartletdOption.helpPage)
                 return .success

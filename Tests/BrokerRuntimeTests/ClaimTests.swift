@@ -115,6 +115,9 @@ import WireFormat
         let token = makeWebToken(claims(["device": "d1"]), secret: secret)
         #expect(try login(token).1 == 5)
         #expect(try login(token, device: "d2").1 == 0x85)
+        let line = try #require(broker.log.line { $0.contains("event=login_refused") })
+        #expect(LogPipe.value("subject", in: line) == "d1")
+        #expect(line.contains(#"detail="the credential is bound to device d1""#))
     }
 }
 

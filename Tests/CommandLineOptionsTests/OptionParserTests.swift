@@ -22,6 +22,8 @@ private enum Options: String, OptionRules {
         case .set, .dataDirectory: nil
         }
     }
+
+    static var foreignNames: [String: String] { ["q": "--set qos=1", "host": "--port"] }
 }
 
 private func parse(
@@ -64,6 +66,12 @@ private func parse(
         }
         #expect(throws: UsageError("unknown option --data-dir; did you mean --data-directory?")) {
             try parse("--data-dir=x")
+        }
+        #expect(throws: UsageError("unknown option --host; did you mean --port?")) {
+            try parse("--host=a")
+        }
+        #expect(throws: UsageError("unknown option -q; did you mean --set qos=1?")) {
+            try parse("-q", "1")
         }
         #expect(throws: UsageError("unknown option --colour")) { try parse("--colour") }
         #expect(throws: UsageError("unknown option -x")) { try parse("-x") }

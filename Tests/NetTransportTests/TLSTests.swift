@@ -3,6 +3,7 @@ import BrokerTerms
 import COpenSSL
 import Glibc
 import Synchronization
+import TestSurroundings
 import Testing
 
 @testable import NetTransport
@@ -204,6 +205,22 @@ import Testing
                 .init(certificateChainFile: files.server, keyFile: files.clientKey))
         } throws: { error in
             (error as? TransportError)?.description.contains(files.clientKey) == true
+        }
+    }
+
+    @Test func `a private key that everybody can read is refused, one of a group is taken`()
+        throws
+    {
+        let own = CertificateDirectory("key-mode")
+        own.makeAuthority("own", subject: "/CN=own")
+        let (chain, key) = (own.file("own.pem"), own.file("own.key"))
+        try #require(chmod(key, 0o640) == 0)
+        _ = try ServerTLSContext(.init(certificateChainFile: chain, keyFile: key))
+        try #require(chmod(key, 0o644) == 0)
+        #expect {
+            _ = try ServerTLSContext(.init(certificateChainFile: chain, keyFile: key))
+        } throws: { error in
+            (error as? TransportError)?.description.contains("chmod o= \(key)") == true
         }
     }
 

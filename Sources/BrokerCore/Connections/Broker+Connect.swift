@@ -9,6 +9,8 @@ struct ConnectRefusal: Error {
     let reason: ReasonCode
     var retryAfterSeconds: UInt32 = 0
     var limit = LimitName.none
+    /// The device that the credential is bound to, if the client's is another.
+    var boundDevice: [UInt8] = []
 }
 
 extension Broker {
@@ -238,7 +240,8 @@ extension Broker {
                     kind: .connectRefused, connection: connection, reason: refusal.reason,
                     user: step.effects[loop].bytes.append(claimed),
                     device: step.effects[loop].bytes.append(request.device.bytes(in: step.bytes)),
-                    subject: .empty, other: .none, limit: refusal.limit)))
+                    subject: step.effects[loop].bytes.append(refusal.boundDevice),
+                    other: .none, limit: refusal.limit)))
         step.effects[loop].effects.append(
             .refuse(
                 connection, refusal.reason, retryAfterSeconds: refusal.retryAfterSeconds))

@@ -159,7 +159,7 @@ extension Broker {
                 token.expiresUnixSeconds > now
             else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
             if let bound = token.device, bound != device {
-                throw ConnectRefusal(reason: .clientIdentifierNotValid)
+                throw ConnectRefusal(reason: .clientIdentifierNotValid, boundDevice: bound)
             }
             noteUse(of: handle, now)
             return Identity(
@@ -225,7 +225,7 @@ extension Broker {
             registry.believes(identity)
         else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
         if let bound = identity.device, bound != device {
-            throw ConnectRefusal(reason: .clientIdentifierNotValid)
+            throw ConnectRefusal(reason: .clientIdentifierNotValid, boundDevice: bound)
         }
         return Identity(
             app: app, user: identity.user,

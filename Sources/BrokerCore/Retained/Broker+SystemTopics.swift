@@ -7,6 +7,9 @@ import Primitives
 struct SystemTopics: ~Copyable {
     var tree = RetainedTree<SystemBlock>()
     var blocks = Slab<SystemBlock>()
+    /// Whether new subscriptions get the last values. Values that are not renewed any more say what
+    /// was true long ago.
+    var areCurrent = false
 }
 
 /// The message block of the last value of one topic.
@@ -41,6 +44,7 @@ extension Broker {
         _ values: [SystemValue], at moment: Moment, effects: inout Effects
     ) {
         var step = Step(at: moment, effects: effects)
+        retention.systemTopics.areCurrent = true
         for value in values {
             precondition(
                 value.topic.withUnsafeBytes { ReservedTopic($0) == .system },
@@ -70,6 +74,9 @@ extension Broker {
         }
     }
 
+    /// Withholds the last values from new subscriptions until there are newer ones.
+    public mutating func retireSystemValues() { retention.systemTopics.areCurrent = false }
+
     private func systemBlock(_ value: SystemValue, at moment: Moment) -> [UInt8] {
         let empty = UnsafeRawBufferPointer(start: nil, count: 0)
         return value.topic.withUnsafeBytes { topic in
@@ -89,7 +96,7 @@ extension Broker {
         subscriptionIdentifier: UInt32, in step: inout Step
     ) {
         let connection = liveConnection(of: session)
-        guard connection != .none else { return }
+        guard connection != .none, retention.systemTopics.areCurrent else { return }
         let state = EntryState(
             grade: .transient, options: .retain, subscriptionIdentifier: subscriptionIdentifier)
         let stamp = makeUnmeasuredStamp()

@@ -14,11 +14,17 @@ import Primitives
 
 /// Lets the administration service do what is asked for or due.
 struct AdministrationLoopHandler: LoopHandler, ~Copyable {
+    /// How often it looks for the first subscriber of `$SYS`, who waits that long for values. An
+    /// interval is at least as long.
+    private static let systemLookMilliseconds: UInt64 = 1_000
+
     private let service: AdministrationService
     private let systemIntervalMilliseconds: UInt64
     private var systemTopics = SystemTopics()
     private var nextSystemRound = Instant(milliseconds: 0)
-    private var hasPublished = false
+    private var nextSystemLook = Instant(milliseconds: 0)
+    /// Whether the values are renewed at intervals.
+    private var isPublishing = false
 
     /// - Parameter systemIntervalSeconds: the interval at which `$SYS` topics are published; 0 for
     ///   never.
@@ -75,17 +81,21 @@ struct AdministrationLoopHandler: LoopHandler, ~Copyable {
             loop.nextWake = .never
             return
         }
-        if nextSystemRound <= loop.now {
+        if nextSystemLook <= loop.now {
             // Counting a million sessions blocks the core for about ten milliseconds, so values are
-            // published only for subscribers. The first values are published as retained messages
-            // for later subscribers.
-            if !hasPublished || service.hasSystemSubscribers {
+            // published only for subscribers: as soon as the first one is seen, then at intervals.
+            let isWanted = service.hasSystemSubscribers
+            if isWanted, !isPublishing || nextSystemRound <= loop.now {
                 service.publish(&systemTopics, at: loop.now)
-                hasPublished = true
+                nextSystemRound = loop.now.advanced(byMilliseconds: systemIntervalMilliseconds)
+                isPublishing = true
+            } else if !isWanted, isPublishing, nextSystemRound <= loop.now {
+                service.retireSystemTopics()
+                isPublishing = false
             }
-            nextSystemRound = loop.now.advanced(byMilliseconds: systemIntervalMilliseconds)
+            nextSystemLook = loop.now.advanced(byMilliseconds: Self.systemLookMilliseconds)
         }
-        loop.nextWake = nextSystemRound
+        loop.nextWake = nextSystemLook
     }
 
     mutating func deadlineReached(

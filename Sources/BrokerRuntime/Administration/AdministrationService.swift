@@ -261,6 +261,9 @@ struct AdministrationService {
     /// Whether any session subscribes to `$SYS` topics.
     var hasSystemSubscribers: Bool { shared.enter { $0.broker.hasSystemSubscribers } }
 
+    /// Withholds the last values of `$SYS` topics from new subscriptions.
+    func retireSystemTopics() { shared.enter { $0.broker.retireSystemValues() } }
+
     /// Publishes the statistics as `$SYS` topics.
     func publish(_ topics: inout SystemTopics, at instant: Instant) {
         let sources = statisticsSources()

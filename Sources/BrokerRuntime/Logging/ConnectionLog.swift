@@ -20,6 +20,13 @@ package struct ConnectionLog: LogSink, ~Copyable {
         /// The second of two connections that claim one session; nil if the event is about one.
         let other: ConnectionID?
         var limit = LimitName.none
+
+        /// Why a login with a credential of another device was refused; nil otherwise.
+        var binding: String? {
+            guard kind == .connectRefused, reason == .clientIdentifierNotValid, !subject.isEmpty
+            else { return nil }
+            return "the credential is bound to device \(subject)"
+        }
     }
 
     /// A closed connection: the data that its last log events need after the loop has released it.
@@ -64,7 +71,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
     }
 
     package mutating func take(_ note: LogEvent, bytes: UnsafeRawBufferPointer) {
-        guard isTraced || log.writes(note.kind.level) else { return }
+        guard isTraced || log.writes(note.kind.level(of: note.reason)) else { return }
         func text(_ range: ByteRange) -> String {
             String(decoding: range.bytes(in: bytes), as: UTF8.self)
         }
@@ -107,6 +114,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
     var notes: [Note] {
         pending.map { note in
             var words = note.subject.isEmpty || note.kind == .connected ? [] : [note.subject]
+            if let binding = note.binding { words = [binding] }
             if note.limit != .none { words.append(note.limit.key.description) }
             if let text = explanations[note.connection] { words.append(text) }
             return Note(
@@ -157,7 +165,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
         let tls = loop.tlsSummary(of: transport)
         let listener = terms.flatMap { listeners?.name(ofTerms: $0) }
         log.write(
-            note.kind.level, note.kind.logEvent(note.reason),
+            note.kind.level(of: note.reason), note.kind.logEvent(note.reason),
             fields: [
                 "address": .text("\(address)"), "user": .text(note.user),
                 "device": .text(note.device), "reason": .text("\(note.reason.name)"),
@@ -178,6 +186,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
         var detail = note.kind == .connectRefused ? explanations[note.connection] ?? "" : ""
         // The reason code for a quota does not name the limit that was reached.
         if note.limit != .none { detail = note.limit.key.description }
+        if let binding = note.binding { detail = binding }
         if let closed, note.kind == .disconnected, note.reason == .unspecifiedError {
             // The protocol has no code for a lost connection, because no packet could carry it.
             reason = "connection-lost"
@@ -185,7 +194,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
         }
         if let other {
             log.write(
-                note.kind.level, note.kind.logEvent(note.reason),
+                note.kind.level(of: note.reason), note.kind.logEvent(note.reason),
                 fields: [
                     "address": .text("\(address)"), "user": .text(note.user),
                     "device": .text(note.device), "reason": .text(reason),
@@ -195,7 +204,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
             return
         }
         log.write(
-            note.kind.level, note.kind.logEvent(note.reason),
+            note.kind.level(of: note.reason), note.kind.logEvent(note.reason),
             fields: [
                 "address": .text("\(address)"), "user": .text(note.user),
                 "device": .text(note.device), "reason": .text(reason),
@@ -261,10 +270,25 @@ extension ReasonCode {
     }
 }
 
-extension LogEvent.Kind {
-    fileprivate var level: LogLevel {
+extension ReasonCode {
+    /// Whether it ends a connection whose client broke a rule or a limit. Silence beyond the
+    /// keep-alive is the network's in most cases, as a lost connection is.
+    fileprivate var isFaultOfClient: Bool {
         switch self {
-        case .connected, .disconnected, .sessionExpired: .info
+        case .malformedPacket, .protocolError, .implementationSpecificError,
+            .badAuthenticationMethod, .receiveMaximumExceeded, .topicAliasInvalid,
+            .packetTooLarge, .messageRateTooHigh:
+            true
+        default: false
+        }
+    }
+}
+
+extension LogEvent.Kind {
+    fileprivate func level(of reason: ReasonCode) -> LogLevel {
+        switch self {
+        case .connected, .sessionExpired: .info
+        case .disconnected: reason.isFaultOfClient ? .warning : .info
         case .connectRefused, .takenOver, .duplicateLogin, .sendRefused, .subscribeRefused,
             .presenceRefused, .willRefused, .receiverRefused, .requestRefused:
             .warning

@@ -63,13 +63,14 @@ extension ListRefusals.Refusal {
 }
 
 extension LogEventName {
-    /// Whether it is about a peer who was refused, with the peer's address.
+    /// Whether its lines of level warning are about a peer who was refused, or whose connection
+    /// ended for a fault, with the peer's address.
     var isRefusal: Bool {
         switch self {
         case .authenticationFailed, .operatorRefused, .loginRefused, .connectionFailed,
             .connectionRefused, .webRequestRefused, .sendRefused, .subscribeRefused,
             .presenceRefused, .requestRefused, .receiverRefused, .willRefused,
-            .sessionTakenOver, .duplicateLogin:
+            .sessionTakenOver, .duplicateLogin, .clientDisconnected:
             true
         default: false
         }

@@ -60,12 +60,19 @@ struct TLSContext: ~Copyable, @unchecked Sendable {
         SSL_CTX_free(pointer)
     }
 
-    /// Presents the certificate chain (PEM, own certificate first) and its private key (PEM).
+    /// Presents the certificate chain (PEM, own certificate first) and its private key (PEM), whose
+    /// file only its owner, and perhaps its group, may read.
     func use(certificateChainFile: String, keyFile: String) throws(TransportError) {
         guard SSL_CTX_use_certificate_chain_file(pointer, certificateChainFile) == 1 else {
             throw .tls(
                 action: "read the certificate chain", file: certificateChainFile,
                 detail: OpenSSLFailure.take().text)
+        }
+        var information = stat()
+        if stat(keyFile, &information) == 0, information.st_mode & 0o007 != 0 {
+            throw .tls(
+                action: "use the private key", file: keyFile,
+                detail: "others may read it; take that away with: chmod o= \(keyFile)")
         }
         guard SSL_CTX_use_PrivateKey_file(pointer, keyFile, SSL_FILETYPE_PEM) == 1 else {
             throw .tls(

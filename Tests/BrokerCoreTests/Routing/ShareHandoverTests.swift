@@ -449,6 +449,19 @@ import Testing
         #expect(!world.hasSystemSubscribers)
     }
 
+    @Test func `that are not renewed go to nobody`() {
+        world.beginMQTT("ann/phone")
+        publish("1")
+        world.retireSystemValues()
+        #expect(world.subscribeMQTT("ann/phone", "$SYS/#") == [2])
+        #expect(world.lines().filter { $0.contains("\"1\"") }.isEmpty)
+        publish("2")
+        #expect(world.lines().filter { $0.contains("\"2\"") }.count == 1)
+        world.beginMQTT("bob/phone")
+        #expect(world.subscribeMQTT("bob/phone", "$SYS/#") == [2])
+        #expect(world.lines().filter { $0.contains("\"2\"") }.count == 1)
+    }
+
     @Test func `need a right that names them`() throws {
         func allows(_ texts: [String], _ filter: String) throws -> Bool {
             let rights = try Rights(texts.map { Array($0.utf8) })

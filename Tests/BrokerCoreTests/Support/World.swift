@@ -318,6 +318,8 @@ final class World {
         collect()
     }
 
+    func retireSystemValues() { broker.retireSystemValues() }
+
     func pass(seconds: UInt64) { pass(milliseconds: seconds * 1000) }
 
     // MARK: - What there is

@@ -54,7 +54,8 @@ extension EndToEndTests {
                 #expect(after == before + 1, "\(name)")
             }
             _ = try await broker.process.line(
-                with: "event=client_disconnected", "user=alice", "reason=malformed-packet")
+                with: "level=warning event=client_disconnected", "user=alice",
+                "reason=malformed-packet")
             try await bystander.send(OutgoingMessage(to: .user("bob"), text: "unharmed"))
             #expect(try await bystander.nextMessage().text == "unharmed")
         }

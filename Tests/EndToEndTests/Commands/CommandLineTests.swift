@@ -140,6 +140,28 @@ extension EndToEndTests {
             #expect(option.exit == .code(1) && option.text.contains("See martlet help token"))
         }
 
+        @Test func `names of other programs lead to those of this one`() async throws {
+            for (program, words, advice) in [
+                ("martlet", ["pub", "-t", "a"], "did you mean: martlet send --topic TOPIC TEXT?"),
+                ("martlet", ["clients", "list"], "did you mean: martlet session list?"),
+                ("martlet", ["send", "-q", "1", "x"], "unknown option -q; did you mean --grade?"),
+                ("martletd", ["--test-config"], "did you mean --check-config?"),
+                ("martletd", ["-p", "1883"], "unknown option -p; did you mean --listen?"),
+            ] {
+                let child = try ChildProcess(program, words)
+                #expect(try await child.exit() == .code(1), "\(words)")
+                #expect(child.text.contains(advice), "\(words): \(child.text)")
+            }
+            for program in ["martletd", "martlet-gateway"] {
+                let (word, option) = (
+                    try ChildProcess(program, ["help"]), try ChildProcess(program, ["--help"])
+                )
+                #expect(try await word.exit() == .code(0))
+                #expect(try await option.exit() == .code(0))
+                #expect(word.text == option.text, "\(program)")
+            }
+        }
+
         @Test func `a port of the other kind is named as the probable cause`() async throws {
             let broker = try await TestBroker()
             let closed = try ReservedPort()

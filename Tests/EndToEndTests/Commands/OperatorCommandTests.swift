@@ -235,6 +235,9 @@ extension EndToEndTests {
             #expect(
                 json.text.split(separator: "\n").map { $0.contains(#""text":"two"#) }
                     == [false, false])
+            let offline = try await martlet("queue", "messages", "bob", of: broker)
+            #expect(offline.exit == .code(0))
+            #expect(offline.text.contains("that of device d1 has 2 messages: --device d1"))
             for (words, code, text) in [
                 (["drop", "bob", "2", "--device=d1"], 0x90, "the queue has no message 2"),
                 (["drop", "bob", "2", "--device=d2"], 0x90, "bob has no session on the device"),

@@ -38,6 +38,14 @@ enum SendOption: String, ConnectionRules, AppRules {
         default: nil
         }
     }
+
+    static var foreignNames: [String: String] {
+        [
+            "m": "TEXT without an option", "message": "TEXT without an option", "q": "--grade",
+            "qos": "--grade", "p": "--server", "P": "--token", "i": "--device", "r": "--retain",
+            "cafile": "--ca",
+        ]
+    }
 }
 
 enum SendCommand {

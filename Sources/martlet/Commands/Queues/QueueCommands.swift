@@ -40,9 +40,29 @@ enum QueueMessagesCommand {
                 for message in reply.messages { table.add(fields(message)) }
                 guard table.printPage() else { return }
             }
+            if reply.messages.isEmpty, after == nil, options[.device] == nil, !options.has(.json) {
+                tellOtherQueues(of: user, app, broker)
+            }
             after = reply.next
             pages.take(reply.messages.count)
         } while after != nil && !pages.isOver
+    }
+
+    /// Names devices whose queues have messages while the offline queue has none.
+    private static func tellOtherQueues(
+        of user: String, _ app: String, _ broker: borrowing AdministrationConnection
+    ) {
+        let selection = SessionSelection(app: app, user: user)
+        guard let sessions = try? broker.send(ListSessions(selection)).sessions else { return }
+        let queues = sessions.filter { $0.queue.messageCount > 0 }
+        guard let first = queues.max(by: { $0.queue.messageCount < $1.queue.messageCount }) else {
+            return
+        }
+        let name = first.device.isEmpty ? "\"\"" : printable(first.device)
+        let others = queues.count == 1 ? "" : ", and those of \(queues.count - 1) others have some"
+        StandardStream.error.print(
+            "martlet: the offline queue is empty; that of device \(name) has "
+                + "\(counted(first.queue.messageCount, "message"))\(others): --device \(name)")
     }
 
     private static func fields(_ message: ListQueueMessages.Message) -> [String] {
