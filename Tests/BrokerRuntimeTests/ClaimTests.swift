@@ -59,7 +59,7 @@ import WireFormat
                 "the app, the user or the device is not a valid id"
             ),
             (makeWebToken(claims(["rights": ["fly:*"]]), secret: secret), "is not a right"),
-            ("nonsense", "malformed"),
+            ("nonsense", "neither a token nor a web token"),
         ]
         for (token, detail) in wrong {
             #expect(try login(token).1 == 0x86)
