@@ -11,13 +11,14 @@ public struct SetPassword: AdministrationRequest {
     public var password: String?
     /// Its hash in a form that Mosquitto writes; nil if ``password`` is not.
     public var hash: String?
-    /// Who logs in with it; nil for the user of the same name.
+    /// Who logs in with it; nil for the one of an earlier password, or the user of the same name.
     public var user: String?
-    /// The only device that may use it; nil for any.
+    /// The only device that may use it; nil for the one of an earlier password, or any.
     public var device: String?
-    /// Nil for the rights of the app.
+    /// Nil for those of an earlier password, or of the app.
     public var rights: [String]?
-    /// Seconds from now until it expires; nil is never.
+    /// Seconds from now until it expires; nil for the end of an earlier password that lies ahead,
+    /// or never.
     public var expirySeconds: UInt64?
 
     /// Bytes of a user name: with the app's name it is the key of a row.

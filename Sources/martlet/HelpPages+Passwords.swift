@@ -9,7 +9,9 @@ extension HelpPages {
 
         MQTT clients log in with a user name and a password on listeners with ?passwords=APP. set
         reads the password from the first line of standard input; the broker keeps its argon2id
-        hash. A password that is set again, or revoked, ends the connections of the old one.
+        hash. A password that is set again, or revoked, ends the connections of the old one. One
+        that is set again keeps its user, device, rights and expiry where no option names others;
+        revoke it before to forget them.
 
         set
           --file FILE          read the password from a file that others may not read

@@ -41,6 +41,14 @@ private struct StoreFile {
                 + [qos, state, 0, isIncoming ? 0 : 1] + name)
     }
 
+    mutating func addSubscription(_ filter: String, client: String) {
+        let (name, filter) = (Array(client.utf8), Array(filter.utf8))
+        add(
+            5,
+            Self.big(0, 4) + Self.big(name.count, 2) + Self.big(filter.count, 2) + [1, 0, 0, 0]
+                + name + filter)
+    }
+
     mutating func addClient(_ client: String, user: String) {
         let (name, user) = (Array(client.utf8), Array(user.utf8))
         add(
@@ -56,9 +64,19 @@ struct ImportSessionsTests {
 
     init() throws { files = try TemporaryDirectory() }
 
-    private func plan(_ store: StoreFile, unixSeconds: Int64 = 0) throws -> ImportPlan {
+    /// - Parameter users: those who are in a password file, if there are any.
+    private func plan(
+        _ store: StoreFile, users: [String] = [], unixSeconds: Int64 = 0
+    ) throws -> ImportPlan {
         try Data(store.bytes).write(to: URL(filePath: files.file("mosquitto.db")))
-        try Data("listener 1883\n".utf8).write(to: URL(filePath: files.file("mosquitto.conf")))
+        var text = "listener 1883\n"
+        if !users.isEmpty {
+            let hash = "$6$V0ORzqVy5MlINaA2$\(Data(repeating: 1, count: 64).base64EncodedString())"
+            let lines = users.map { "\($0):\(hash)\n" }.joined()
+            try Data(lines.utf8).write(to: URL(filePath: files.file("passwd")))
+            text += "allow_anonymous false\npassword_file \(files.file("passwd"))\n"
+        }
+        try Data(text.utf8).write(to: URL(filePath: files.file("mosquitto.conf")))
         return ImportPlan(
             configuration: files.file("mosquitto.conf"), store: files.file("mosquitto.db"),
             app: "demo", unixSeconds: unixSeconds)
@@ -105,9 +123,41 @@ struct ImportSessionsTests {
             ))
         #expect(tells(plan, .refused, "t/10 and 2 more; let it publish them again"))
         #expect(
-            tells(plan, .changed, "1 received already, 1 of QoS 2 without PUBREC, which come again")
-        )
+            tells(
+                plan, .refused,
+                "1 messages of client pb with QoS 2 that it has received and not completed "
+                    + "(PUBREC without PUBCOMP), on t/2;"))
+        #expect(tells(plan, .changed, "1 of QoS 2 without PUBREC, which come again"))
         #expect(plan.sessions[0].items.map(\.message) == [1])
+    }
+
+    @Test func `go to nobody else where the user is not taken`() throws {
+        var store = StoreFile()
+        store.addMessage(1, topic: "secret")
+        for user in ["a/b", "a_b", "c/d", "c_d", "e"] {
+            store.addClient("of \(user)", user: user)
+            store.addWaiting(1, client: "of \(user)")
+        }
+        let plan = try plan(store, users: ["a_b", "a/b", "c/d", "c_d"])
+        #expect(
+            plan.sessions.map { "\($0.device): \($0.user)" } == [
+                "of a_b: a_b", "of c/d: c_d", "of e: e",
+            ])
+        #expect(tells(plan, .refused, "it is of user a/b, who is not taken"))
+        #expect(tells(plan, .refused, "it is of user c_d, who is not taken"))
+    }
+
+    @Test func `are taken as a whole, or not at all`() throws {
+        var store = StoreFile()
+        store.addMessage(1, topic: "t")
+        for (client, count) in [("few", 1_000), ("many", 1_001)] {
+            store.addClient(client, user: "ann")
+            store.addWaiting(1, client: client)
+            for number in 1...count { store.addSubscription("f/\(number)", client: client) }
+        }
+        let plan = try plan(store)
+        #expect(plan.sessions.map(\.device) == ["few"])
+        #expect(tells(plan, .refused, "client many with 1001 subscriptions"))
     }
 
     /// The same text in two forms of Unicode: composed and decomposed.

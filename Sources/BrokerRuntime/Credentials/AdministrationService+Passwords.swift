@@ -8,10 +8,28 @@ import SourceInterfaces
 import WireFormat
 
 extension AdministrationService {
+    /// Sets a password. What the request does not name stays as it was with an earlier password of
+    /// the name, so that a new secret takes away no restriction.
     func set(_ request: SetPassword) throws(AdministrationRefusal) -> SetPassword.Reply {
         // It is hashed before the core is entered.
         try checkApp(request.app)
-        let count = try set([try registered(request)], app: request.app)
+        let known = shared.look {
+            $0.password(Array(request.name.utf8), app: Array(request.app.utf8))
+        }
+        var asked = request
+        asked.user = request.user ?? known.map { Self.text($0.user) }
+        var password = try registered(asked)
+        if let known {
+            if request.device == nil { password.device = known.device }
+            if request.rights == nil { password.rights = known.rights }
+            // An expiry that has passed would refuse the new one at once.
+            if request.expirySeconds == nil,
+                known.expiresUnixSeconds > clock.moment().unixSeconds
+            {
+                password.expiresUnixSeconds = known.expiresUnixSeconds
+            }
+        }
+        let count = try set([password], app: request.app)
         note("password.set", request.name, app: request.app, connectionCount: count)
         return SetPassword.Reply(connectionCount: count)
     }

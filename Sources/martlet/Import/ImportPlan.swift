@@ -22,6 +22,8 @@ struct ImportPlan {
     /// The users of the user names that are taken, by the bytes of the name: texts that only look
     /// the same are equal in Swift.
     private var users: [[UInt8]: String] = [:]
+    /// The users themselves.
+    private var takenUsers: Set<[UInt8]> = []
 
     /// Bytes of a retained message: as base64 it fits into a request.
     private static let payloadByteCountMaximum = 1 << 20
@@ -161,6 +163,7 @@ struct ImportPlan {
                     app: app, name: name, hash: hash, user: user == name ? nil : user,
                     rights: rights))
             self.users[Array(name.utf8)] = user
+            takenUsers.insert(Array(user.utf8))
             passwordLines.append(report.lines.count)
             let text = "user \(name), \(rights.map { "\($0.count) rights" } ?? "the app's rights")"
             if user == name {
@@ -287,15 +290,44 @@ struct ImportPlan {
         of session: StoredSession, _ client: String, _ path: String
     ) {
         guard !session.unreleased.isEmpty else { return }
-        let topics = session.unreleased.prefix(Self.topicsInLine).map { message in
-            messages[message].map { String(decoding: $0.topic, as: UTF8.self) } ?? "?"
-        }
-        let rest = session.unreleased.count - topics.count
         report.add(
             .refused, at: path,
             "\(session.unreleased.count) publications of client \(client) with QoS 2 that it has "
-                + "not released (PUBREL), on \(topics.joined(separator: ", "))"
-                + (rest > 0 ? " and \(rest) more" : "") + "; let it publish them again")
+                + "not released (PUBREL), on \(topics(of: session.unreleased)); let it publish "
+                + "them again")
+    }
+
+    /// The client has answered these with PUBREC. Clients that hand a message over at PUBREL, as
+    /// Paho does, wait for one that no other broker sends [MQTT 5.0, 4.3.3].
+    private mutating func tellUnfinished(
+        of session: StoredSession, _ client: String, _ path: String
+    ) {
+        let unfinished = session.waiting.filter(\.isReceived)
+        guard !unfinished.isEmpty else { return }
+        report.add(
+            .refused, at: path,
+            "\(unfinished.count) messages of client \(client) with QoS 2 that it has received and "
+                + "not completed (PUBREC without PUBCOMP), on "
+                + "\(topics(of: unfinished.map(\.message)))"
+                + "; let it connect to Mosquitto before, or publish them again")
+    }
+
+    /// Some topics of messages, and how many more there are.
+    private func topics(of identifiers: [UInt64]) -> String {
+        let topics = identifiers.prefix(Self.topicsInLine).map { identifier in
+            messages[identifier].map { String(decoding: $0.topic, as: UTF8.self) } ?? "?"
+        }
+        let rest = identifiers.count - topics.count
+        return topics.joined(separator: ", ") + (rest > 0 ? " and \(rest) more" : "")
+    }
+
+    /// Who has the sessions of a user name; nil if the name is not taken, and that of its user is
+    /// or may be somebody else's.
+    private func user(of name: String) -> String? {
+        let bytes = Array(name.utf8)
+        if let user = users[bytes] { return user }
+        let isOwn = Self.userName(name).utf8.elementsEqual(bytes) && !takenUsers.contains(bytes)
+        return isOwn ? name : nil
     }
 
     private mutating func take(
@@ -316,6 +348,19 @@ struct ImportPlan {
                     + "subscribe again after the move")
             return
         }
+        guard session.filters.count <= ImportSession.filtersMaximum else {
+            report.add(
+                .refused, at: path,
+                "\(text): more than \(ImportSession.filtersMaximum) subscriptions")
+            return
+        }
+        guard let user = user(of: session.userName) else {
+            report.add(
+                .refused, at: path,
+                "\(text): it is of user \(session.userName), who is not taken")
+            return
+        }
+        tellUnfinished(of: session, client, path)
         var items: [SessionImport.Item] = []
         var (unsafe, late, strange, other) = (0, 0, 0, 0)
         for one in session.waiting where !one.isReceived {
@@ -343,7 +388,6 @@ struct ImportPlan {
             (unsafe, "of QoS 0 or without a message"), (late, "expired"),
             (strange, "too large or on a topic that clients may not use"),
             (other, "without properties of MQTT 5"),
-            (session.waiting.count { $0.isReceived }, "received already"),
             (
                 session.waiting.count { $0.mayBeReceived },
                 "of QoS 2 without PUBREC, which come again"
@@ -352,8 +396,7 @@ struct ImportPlan {
         sessionLines.append(report.lines.count)
         sessions.append(
             SessionImport(
-                user: users[Array(session.userName.utf8)] ?? Self.userName(session.userName),
-                device: client, expirySeconds: session.expirySeconds.map { max(1, $0) },
+                user: user, device: client, expirySeconds: session.expirySeconds.map { max(1, $0) },
                 filters: session.filters, items: items))
         report.add(
             differences.isEmpty ? .taken : .changed, at: path,

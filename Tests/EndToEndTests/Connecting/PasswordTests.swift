@@ -71,6 +71,26 @@ extension EndToEndTests {
                 with: "event=auth_failed", "neither a token nor a web token; passwords need")
         }
 
+        @Test func `keep their restrictions when they are set again`() async throws {
+            _ = try set(
+                "pump/1", password: "secret", user: "pump", device: "d1", rights: ["publish:a"])
+            _ = try ask(ExpirePassword(app: "demo", name: "pump/1", expirySeconds: 1_000))
+            let before = try ask(ListPasswords(app: "demo")).passwords[0]
+            _ = try set("pump/1", password: "another")
+            var after = try ask(ListPasswords(app: "demo")).passwords[0]
+            after.madeUnixSeconds = before.madeUnixSeconds
+            #expect(after == before && after.user == "pump" && after.rights == ["publish:a"])
+            // What is named takes the place, and a revocation forgets all.
+            _ = try set("pump/1", password: "third", device: "d2", rights: ["publish:b"])
+            let changed = try ask(ListPasswords(app: "demo")).passwords[0]
+            #expect(changed.device == "d2" && changed.rights == ["publish:b"])
+            #expect(changed.expiresUnixSeconds == before.expiresUnixSeconds)
+            _ = try ask(RevokePassword(app: "demo", name: "pump/1"))
+            _ = try set("pump/1", password: "fourth", user: "other")
+            let fresh = try ask(ListPasswords(app: "demo")).passwords[0]
+            #expect(fresh.rights == nil && fresh.expiresUnixSeconds == nil && fresh.device == nil)
+        }
+
         @Test func `log users in, whatever made the hash, and refuse the wrong ones alike`()
             async throws
         {

@@ -4,7 +4,7 @@ extension APIOperation {
     static let setPassword = APIOperation(
         .setPassword, .put, at: "/apps/{app}/passwords/{name}", role: .operate,
         summary: "Sets a password, or its hash as Mosquitto writes it, and ends the connections of "
-            + "the earlier one.",
+            + "the earlier one, of which it keeps what the request does not name.",
         members: [
             .body("password"), .body("hash"), .body("user"), .body("device"),
             .body("rights", .texts), .body("expirySeconds", .number(maximum: .max)),
