@@ -9,9 +9,9 @@ extension HelpPages {
 
         MQTT clients log in with a user name and a password on listeners with ?passwords=APP. set
         reads the password from the first line of standard input; the broker keeps its argon2id
-        hash. A password that is set again, or revoked, ends the connections of the old one. One
-        that is set again keeps its user, device, rights and expiry where no option names others;
-        revoke it before to forget them.
+        hash. Each change of a password ends its connections, that of its expiry too. One that is
+        set again keeps its user, device, rights and expiry where no option names others; revoke
+        it before to forget them.
 
         set
           --file FILE          read the password from a file that others may not read
@@ -19,7 +19,7 @@ extension HelpPages {
           --user USER          who logs in; the user of the same name if absent
           --device NAME        the only client id that may use it
           --right RIGHT        a right, in place of the rights of the app; may be repeated
-          --expires TIME       refuse it after this time, such as 90d; never if absent
+          --expires TIME       refuse it after this time, such as 90d; as before if absent
 
         list
           --user USER          the passwords of a user
