@@ -349,7 +349,7 @@ extension Broker {
             }
             return isMember(principal.user, of: group) ? .member : .refused(.notAuthorized)
         case .send(let user):
-            return isWakeRelay(user, of: principal.app)
+            return !wakes.isEmpty && isWakeRelay(user, of: principal.app)
                 ? .refused(.notAuthorized) : right(action, principal, comparisons: &comparisons)
         case .broadcast, .publish, .presence, .receipts, .wake, .attach, .createGroup:
             return right(action, principal, comparisons: &comparisons)
