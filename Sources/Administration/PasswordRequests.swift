@@ -11,15 +11,16 @@ public struct SetPassword: AdministrationRequest {
     public var password: String?
     /// Its hash in a form that Mosquitto writes; nil if ``password`` is not.
     public var hash: String?
-    /// Who logs in with it; nil for the one of an earlier password, or the user of the same name.
+    /// Who logs in with it; nil for the user of the same name.
     public var user: String?
-    /// The only device that may use it; nil for the one of an earlier password, or any.
+    /// The only device that may use it; nil for any.
     public var device: String?
-    /// Nil for those of an earlier password, or of the app.
+    /// Nil for the rights of the app.
     public var rights: [String]?
-    /// Seconds from now until it expires; nil for the end of an earlier password that lies ahead,
-    /// or never.
+    /// Seconds from now until it expires; nil is never.
     public var expirySeconds: UInt64?
+    /// Whether nil stands for what an earlier password of the name has. Nil is false.
+    public var keepsTerms: Bool?
 
     /// Bytes of a user name: with the app's name it is the key of a row.
     public static let nameByteCountMaximum = 128
@@ -29,10 +30,11 @@ public struct SetPassword: AdministrationRequest {
     public init(
         app: String, name: String, password: String? = nil, hash: String? = nil,
         user: String? = nil, device: String? = nil, rights: [String]? = nil,
-        expirySeconds: UInt64? = nil
+        expirySeconds: UInt64? = nil, keepsTerms: Bool? = nil
     ) {
         self.app = app
         self.name = name
+        self.keepsTerms = keepsTerms
         self.password = password
         self.hash = hash
         self.user = user

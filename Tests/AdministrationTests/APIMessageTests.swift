@@ -100,7 +100,8 @@ struct APIMessageTests {
         ReplaceMessage(app: "demo", from: "a", mid: "m", b: "\"{[", t: 255),
         SetPassword(app: "plant", name: "a/ü %", password: "\"p", rights: ["!publish:#"]),
         SetPassword(
-            app: "plant", name: "a", hash: "$6$", user: "u", device: "d", expirySeconds: .max),
+            app: "plant", name: "a", hash: "$6$", user: "u", device: "d", expirySeconds: .max,
+            keepsTerms: true),
         ImportPasswords(app: "plant", names: ["a"], hashes: ["$6$"]),
         ImportPasswords(
             app: "plant", names: ["a"], hashes: ["b"], users: ["c"], rights: ["publish:#\nx"]),

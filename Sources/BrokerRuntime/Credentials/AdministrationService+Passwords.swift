@@ -8,13 +8,14 @@ import SourceInterfaces
 import WireFormat
 
 extension AdministrationService {
-    /// Sets a password. What the request does not name stays as it was with an earlier password of
-    /// the name, so that a new secret takes away no restriction.
     func set(_ request: SetPassword) throws(AdministrationRefusal) -> SetPassword.Reply {
         // It is hashed before the core is entered.
         try checkApp(request.app)
-        let known = shared.look {
-            $0.password(Array(request.name.utf8), app: Array(request.app.utf8))
+        var known: RegisteredPassword?
+        if request.keepsTerms == true {
+            known = shared.look {
+                $0.password(Array(request.name.utf8), app: Array(request.app.utf8))
+            }
         }
         var asked = request
         asked.user = request.user ?? known.map { Self.text($0.user) }

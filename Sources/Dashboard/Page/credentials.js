@@ -118,10 +118,14 @@ export const pages = {
         if (reply.next != null) list.append(button("Next page", () => load(reply.next)));
       };
       const set = async () => {
-        const exists = shown.some((one) => one.name === name.value);
-        if (exists && !await confirmed(`Replace the password ${name.value} of ${app}? The `
+        const known = shown.find((one) => one.name === name.value);
+        if (known && !await confirmed(`Replace the password ${name.value} of ${app}? The `
           + "connections of the earlier one end.", "Replace")) return;
         const content = { password: password.value };
+        // The form has no field for the device, and an empty one for the expiry.
+        if (known?.device != null) content.device = known.device;
+        const left = (known?.expiresUnixSeconds ?? 0) - Math.floor(Date.now() / 1000);
+        if (left > 0) content.expirySeconds = left;
         if (user.value) content.user = user.value;
         const chosen = words(rights.value);
         if (chosen.length) content.rights = chosen;

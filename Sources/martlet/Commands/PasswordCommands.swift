@@ -44,7 +44,9 @@ enum PasswordSetCommand {
             SetPassword(
                 app: app, name: name, password: password, hash: options[.hash],
                 user: options[.user], device: options[.device],
-                rights: options.has(.right) ? options.all(.right) : nil, expirySeconds: expiry))
+                rights: options.has(.right) ? options.all(.right) : nil, expirySeconds: expiry,
+                // A new secret alone takes away no restriction.
+                keepsTerms: true))
         PasswordLine.print(
             "the password of \(name) is set", name: name, app: app,
             connectionCount: reply.connectionCount, by: options)

@@ -408,5 +408,13 @@ import Testing
         #expect(test(other) == 1)
         #expect(world.told().first?.contains("\"id\":\(target),") == false)
         #expect(test(99_999) == nil)
+        // Messages that have expired end no test.
+        leave()
+        world.send("ann/1", 1, to: .user("bob"), "on", expiry: 1)
+        _ = world.told()
+        world.pass(seconds: 2)
+        _ = world.told()
+        #expect(test(nil) == 2)
+        #expect(validities() == [604_800_000])
     }
 }

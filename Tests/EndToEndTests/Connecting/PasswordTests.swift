@@ -32,12 +32,12 @@ extension EndToEndTests {
 
         private func set(
             _ name: String, password: String? = nil, hash: String? = nil, user: String? = nil,
-            device: String? = nil, rights: [String]? = nil
+            device: String? = nil, rights: [String]? = nil, keepsTerms: Bool? = nil
         ) throws -> Int {
             try ask(
                 SetPassword(
                     app: "demo", name: name, password: password, hash: hash, user: user,
-                    device: device, rights: rights)
+                    device: device, rights: rights, keepsTerms: keepsTerms)
             ).connectionCount
         }
 
@@ -71,21 +71,21 @@ extension EndToEndTests {
                 with: "event=auth_failed", "neither a token nor a web token; passwords need")
         }
 
-        @Test func `keep their restrictions when they are set again`() async throws {
+        @Test func `keep their restrictions when only the secret is set again`() async throws {
             _ = try set(
                 "pump/1", password: "secret", user: "pump", device: "d1", rights: ["publish:a"])
             _ = try ask(ExpirePassword(app: "demo", name: "pump/1", expirySeconds: 1_000))
             let before = try ask(ListPasswords(app: "demo")).passwords[0]
-            _ = try set("pump/1", password: "another")
+            _ = try set("pump/1", password: "another", keepsTerms: true)
             var after = try ask(ListPasswords(app: "demo")).passwords[0]
             after.madeUnixSeconds = before.madeUnixSeconds
             #expect(after == before && after.user == "pump" && after.rights == ["publish:a"])
-            // What is named takes the place, and a revocation forgets all.
-            _ = try set("pump/1", password: "third", device: "d2", rights: ["publish:b"])
+            // What is named takes the place, and without the mark all does.
+            _ = try set(
+                "pump/1", password: "third", device: "d2", rights: ["publish:b"], keepsTerms: true)
             let changed = try ask(ListPasswords(app: "demo")).passwords[0]
             #expect(changed.device == "d2" && changed.rights == ["publish:b"])
             #expect(changed.expiresUnixSeconds == before.expiresUnixSeconds)
-            _ = try ask(RevokePassword(app: "demo", name: "pump/1"))
             _ = try set("pump/1", password: "fourth", user: "other")
             let fresh = try ask(ListPasswords(app: "demo")).passwords[0]
             #expect(fresh.rights == nil && fresh.expiresUnixSeconds == nil && fresh.device == nil)

@@ -4,10 +4,12 @@ extension APIOperation {
     static let setPassword = APIOperation(
         .setPassword, .put, at: "/apps/{app}/passwords/{name}", role: .operate,
         summary: "Sets a password, or its hash as Mosquitto writes it, and ends the connections of "
-            + "the earlier one, of which it keeps what the request does not name.",
+            + "the earlier one. With `keepsTerms` it has the user, the device, the rights and the "
+            + "expiry of the earlier one where the request names no others.",
         members: [
             .body("password"), .body("hash"), .body("user"), .body("device"),
             .body("rights", .texts), .body("expirySeconds", .number(maximum: .max)),
+            .body("keepsTerms", .boolean),
         ]
     ) { values throws(AdministrationRefusal) in
         .setPassword(
@@ -16,7 +18,8 @@ extension APIOperation {
                 password: values.text(optional: "password"), hash: values.text(optional: "hash"),
                 user: values.text(optional: "user"), device: values.text(optional: "device"),
                 rights: values.texts(optional: "rights"),
-                expirySeconds: values.number("expirySeconds", as: UInt64.self)))
+                expirySeconds: values.number("expirySeconds", as: UInt64.self),
+                keepsTerms: values.boolean("keepsTerms")))
     }
 
     static let importPasswords = APIOperation(
