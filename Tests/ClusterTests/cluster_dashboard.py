@@ -1,9 +1,10 @@
 # Looks at the dashboard's page of a cluster in Chromium, and makes the primary step down. Prints a
 # line for each check that fails, and "done" with the number of checks.
 #
-#   cluster_dashboard.py ADDRESS TOKEN light|dark WIDTH NODE SERVER,SERVER,...
+#   cluster_dashboard.py ADDRESS TOKEN light|dark WIDTH NODE SERVER,SERVER,... STANDBY,STANDBY
 #
-# NODE is the name of the primary, a SERVER the process of a server of the log.
+# NODE is the name of the primary, a SERVER the process of a server of the log, a STANDBY that of
+# another node.
 
 import os
 import pathlib
@@ -17,7 +18,7 @@ from dashboard_browser import (
     By, address, check, confirm, driver, fill, look, page, press, shows, text, token, wait)
 
 node = sys.argv[5]
-servers = [int(one) for one in sys.argv[6].split(",")]
+servers, standbys = ([int(one) for one in words.split(",")] for words in sys.argv[6:8])
 
 
 def rows(name):
@@ -48,12 +49,16 @@ try:
     look("cluster")
 
     # The page tells of a log that does not answer, when nothing else is answered.
-    for process in servers:
+    # No standby takes over while the page is looked at, however long that takes.
+    for process in standbys + servers:
         os.kill(process, signal.SIGSTOP)
     shows("there is no lease", "an alarm")
     shows("not now: nothing leaves this node", "no lease")
     look("cluster-alarm")
     for process in servers:
+        os.kill(process, signal.SIGCONT)
+    shows("for another", "the lease again")
+    for process in standbys:
         os.kill(process, signal.SIGCONT)
     shows("No alarms", "the end of an alarm")
 
