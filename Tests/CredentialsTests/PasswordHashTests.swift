@@ -41,6 +41,21 @@ import Testing
         #expect(try PasswordHash(hashing: []).matches([]) == true)
     }
 
+    /// The memory of a larger hash serves smaller ones, and what one left there changes no other.
+    @Test func `hashes that share memory are those that allocate it`() throws {
+        let memory = HashingMemory()
+        for text in Self.known + Self.known.reversed() {
+            let hash = try Self.hash(text)
+            #expect(hash.matches(Array("pw1".utf8), in: memory) == true)
+            #expect(hash.matches(Array("pw2".utf8), in: memory) == false)
+            #expect(hash.matches([], in: memory) == false)
+            #expect(PasswordHash.verify(Array("pw2".utf8), against: hash, in: memory) == false)
+        }
+        memory.release()
+        let last = try Self.hash(Self.known[2])
+        #expect(last.matches(Array("pw1".utf8), in: memory) == true)
+    }
+
     @Test func `nobody's password matches nothing`() {
         #expect(PasswordHash.ofNobody.matches(Array("".utf8)) == false)
         let long = [UInt8](repeating: 1, count: PasswordHash.passwordByteCountMaximum + 1)

@@ -187,8 +187,10 @@ package final class PasswordVerifier: Sendable {
     // MARK: - Threads
 
     private func run(_ signal: WakeSignal) {
+        let memory = HashingMemory()
         while signal.wait() {
-            while let job = takeJob() { finish(job, with: verify(job)) }
+            while let job = takeJob() { finish(job, with: verify(job, in: memory)) }
+            memory.release()
         }
     }
 
@@ -198,9 +200,9 @@ package final class PasswordVerifier: Sendable {
         }
     }
 
-    private func verify(_ job: Job) -> Outcome {
+    private func verify(_ job: Job, in memory: HashingMemory) -> Outcome {
         let hash = job.registered.flatMap { try? PasswordHash($0.hash) }
-        switch PasswordHash.verify(job.login.password, against: hash) {
+        switch PasswordHash.verify(job.login.password, against: hash, in: memory) {
         case nil:
             counts.withLock { $0.busy += 1 }
             return .busy

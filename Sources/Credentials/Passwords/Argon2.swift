@@ -71,14 +71,23 @@ enum Argon2 {
 
     /// Hashes a password.
     ///
+    /// - Parameter memory: for the hash; nil to allocate it.
     /// - Returns: libargon2's code: ``success``, or that memory is missing.
     static func hash(
         _ password: [UInt8], salt: [UInt8], _ parameters: Argon2Parameters,
-        into digest: inout [UInt8]
+        into digest: inout [UInt8], in memory: HashingMemory?
     ) -> Int32 {
         let count = digest.count
-        return argon2id_hash_raw(
-            parameters.passes, parameters.memoryKibibytes, parameters.parallelism, password,
-            password.count, salt, salt.count, &digest, count)
+        guard let memory else {
+            return argon2id_hash_raw(
+                parameters.passes, parameters.memoryKibibytes, parameters.parallelism, password,
+                password.count, salt, salt.count, &digest, count)
+        }
+        return memory.lend { allocate, release in
+            martlet_argon2id_hash(
+                parameters.passes, parameters.memoryKibibytes, parameters.parallelism, password,
+                UInt32(password.count), salt, UInt32(salt.count), &digest, UInt32(count), allocate,
+                release)
+        }
     }
 }

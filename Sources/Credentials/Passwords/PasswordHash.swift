@@ -97,7 +97,7 @@ public struct PasswordHash: Sendable {
         kind = .argon2id(.standard)
         salt = SystemRandom.bytes(count: 16)
         var digest = [UInt8](repeating: 0, count: 32)
-        let code = Argon2.hash(password, salt: salt, .standard, into: &digest)
+        let code = Argon2.hash(password, salt: salt, .standard, into: &digest, in: nil)
         guard code == Argon2.success else {
             throw .cryptography(call: "argon2id", reason: "error \(code)")
         }
@@ -143,11 +143,14 @@ public struct PasswordHash: Sendable {
     /// Whether a password has a hash; nil as the hash of nobody. A wrong password costs at least as
     /// much as a standard hash, whatever kind it is compared with.
     ///
+    /// - Parameter memory: for the hash; nil to allocate it.
     /// - Returns: nil if the password cannot be hashed now, for lack of memory.
-    public static func verify(_ password: [UInt8], against hash: PasswordHash?) -> Bool? {
-        let isRight = hash.map { $0.matches(password) } ?? false
+    public static func verify(
+        _ password: [UInt8], against hash: PasswordHash?, in memory: HashingMemory? = nil
+    ) -> Bool? {
+        let isRight = hash.map { $0.matches(password, in: memory) } ?? false
         guard isRight == false, hash?.isCheap ?? true else { return isRight }
-        return ofNobody.matches(password).map { _ in false }
+        return ofNobody.matches(password, in: memory).map { _ in false }
     }
 
     /// Whether it costs less than a standard hash.
@@ -163,13 +166,15 @@ public struct PasswordHash: Sendable {
 
     /// Whether a password has this hash. The time does not depend on where they differ.
     ///
+    /// - Parameter memory: for the hash; nil to allocate it.
     /// - Returns: nil if the password cannot be hashed now, for lack of memory.
-    public func matches(_ password: [UInt8]) -> Bool? {
+    public func matches(_ password: [UInt8], in memory: HashingMemory? = nil) -> Bool? {
         guard password.count <= Self.passwordByteCountMaximum else { return false }
         var computed = [UInt8](repeating: 0, count: digest.count)
         switch kind {
         case .argon2id(let parameters):
-            let code = Argon2.hash(password, salt: salt, parameters, into: &computed)
+            let code = Argon2.hash(
+                password, salt: salt, parameters, into: &computed, in: memory)
             guard code == Argon2.success else { return nil }
         case .pbkdf2(let iterations):
             guard
