@@ -34,6 +34,9 @@ static inline CURLcode curl_set_field_receiver(CURL *handle, curl_receiver recei
     CURLcode code = curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, receiver);
     return code == CURLE_OK ? curl_easy_setopt(handle, CURLOPT_HEADERDATA, context) : code;
 }
+static inline CURLcode curl_set_tls_preparer(CURL *handle, curl_ssl_ctx_callback preparer) {
+    return curl_easy_setopt(handle, CURLOPT_SSL_CTX_FUNCTION, preparer);
+}
 static inline long curl_status(CURL *handle) {
     long status = 0;
     curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);

@@ -113,6 +113,43 @@ import Testing
         #expect(bench.recorder.accepted.isEmpty)
     }
 
+    /// Puts key updates into the kernel's buffer before the server reads any.
+    private func sendKeyUpdates(_ count: Int, from client: ConnectionID, in bench: borrowing Bench) {
+        let session = bench.loop.slots[client.slot].tls
+        for _ in 0..<count {
+            guard SSL_key_update(session, SSL_KEY_UPDATE_NOT_REQUESTED) == 1,
+                SSL_do_handshake(session) == 1
+            else {
+                Issue.record("a key update was not sent")
+                return
+            }
+        }
+    }
+
+    @Test func `key updates without end end the connection that sends them`() throws {
+        var bench = try Bench(.tls13)
+        let (client, server) = try bench.connect()
+        sendKeyUpdates(10 * ControlRecordBound.maximum, from: client, in: bench)
+        bench.turn { _, recorder in recorder.end(of: client) != nil }
+        bench.loop.close(client, afterFlush: false)
+        bench.turn { _, recorder in recorder.end(of: server) != nil }
+        let end = try #require(bench.recorder.end(of: server))
+        #expect(end.cause == .tlsFailure)
+        #expect(end.detail == "too many key updates")
+    }
+
+    @Test func `key updates within the bound leave a connection as it is`() throws {
+        var bench = try Bench(.tls13)
+        let (client, server) = try bench.connect()
+        for turn in 1...3 {
+            sendKeyUpdates(ControlRecordBound.maximum, from: client, in: bench)
+            bench.send([UInt8(turn)], to: client)
+            bench.turn { _, recorder in recorder.received[client]?.count == turn }
+        }
+        #expect(bench.recorder.received[client] == [1, 2, 3])
+        #expect(bench.recorder.end(of: server) == nil)
+    }
+
     @Test func `the handler gets a client certificate in DER`() throws {
         var bench = try Bench(
             tls: serverTLS(clients: .required(authorityFile: files.authority)))

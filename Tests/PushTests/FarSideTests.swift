@@ -374,6 +374,37 @@ struct FarSideTests {
         // What the sockets buffer is beside it.
         #expect(count < 16 << 20, "\(line)")
     }
+
+    private static let tlsWebhooks = """
+        webhook: { secretFiles: ["DIR/secret"], allowHttp: true, timeoutSeconds: 60,
+                   caFile: "DIR/ca.pem" },
+        """
+
+    @Test func `a server that sends key updates without end delays nobody else`() throws {
+        let (flood, far) = try (
+            FarSide("tls", [file("server.pem"), "--updates"]),
+            FarSide("hook", [Fixture.secretText]))
+        let relay = TestRelay(try keys.settings(Self.tlsWebhooks))
+        relay.accept(
+            Fixture.request(
+                "eve", ids: [1], address: { _ in "https://localhost:\(flood.port)/" },
+                time: unixNow))
+        _ = try flood.lines.line("updates begin")
+        relay.accept(
+            Fixture.request(
+                "bob", ids: [2], address: { _ in "http://127.0.0.1:\(far.port)/w" }, time: unixNow))
+        _ = try far.lines.line("path=/w step=200", seconds: 60)
+        #expect(!flood.lines.all.contains { $0.hasPrefix("updates end") })
+    }
+
+    @Test func `a target of a user does not share a connection by HTTP version 2`() throws {
+        let far = try FarSide("tls", [file("server.pem")])
+        let relay = TestRelay(try keys.settings(Self.tlsWebhooks))
+        relay.accept(
+            Fixture.request(address: { _ in "https://localhost:\(far.port)/" }, time: unixNow))
+        #expect(try far.lines.line("protocol=") == "protocol=http/1.1.")
+        #expect(try relay.stop() == ["asked", "sent"])
+    }
 }
 
 @Suite struct DatagramTests {

@@ -126,6 +126,7 @@ extension EventLoop {
         }
         slots[slot].descriptor = descriptor
         slots[slot].tls = session ?? nil
+        if let session = slots[slot].tls { controlRecords.watch(session) }
         slots[slot].phase =
             role == .proxy ? .awaitingHeader : listener.tls == nil ? .open : .handshaking
         details[slot].origin = .listener(tag: listener.tag)
@@ -198,6 +199,7 @@ extension EventLoop {
         guard let session = slots[slot].tls else {
             preconditionFailure("slot \(slot) has no TLS")
         }
+        controlRecords.begin()
         let result = SSL_do_handshake(session)
         guard result == 1 else {
             switch SSL_get_error(session, result) {

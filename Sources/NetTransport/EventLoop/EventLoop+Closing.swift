@@ -139,8 +139,9 @@ extension EventLoop {
     /// down in order so that the peer can read it.
     mutating func failTLS(_ slot: Int, _ error: Int32) {
         let systemError = errno
+        let isEnded = slots[slot].tls.map(ControlRecordBound.hasEnded) ?? false
         let failure = OpenSSLFailure.take()
-        if error == SSL_ERROR_SYSCALL {
+        if error == SSL_ERROR_SYSCALL, !isEnded {
             if systemError == 0 {
                 finishClose(slot, .peerClosed)
             } else {

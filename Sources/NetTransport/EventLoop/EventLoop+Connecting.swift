@@ -65,6 +65,7 @@ extension EventLoop {
         }
         slots[slot].descriptor = socket
         slots[slot].tls = session
+        if let session { controlRecords.watch(session) }
         slots[slot].phase = .connecting
         details[slot].origin = .connect
         details[slot].peer = peer

@@ -296,6 +296,7 @@ extension EventLoop {
     /// burst is full: the connection is put on a list.
     private mutating func receiveTLS(_ slot: Int, into target: UnsafeMutableRawPointer) -> Int {
         guard let session = slots[slot].tls else { preconditionFailure("slot \(slot) has no TLS") }
+        controlRecords.begin()
         var total = 0
         while total < TransportLimits.burstMaximum {
             let count = SSL_read(

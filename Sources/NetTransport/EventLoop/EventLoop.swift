@@ -116,6 +116,7 @@ public struct EventLoop: ~Copyable {
     /// Closed connections for which the handler's `closed` was not called yet.
     var dead: SlotList
 
+    let controlRecords = ControlRecordBound()
     let epoll: Int32
     let events: UnsafeMutablePointer<epoll_event>
     let arenaMemory: UnsafeMutableRawBufferPointer

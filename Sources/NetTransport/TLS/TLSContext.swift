@@ -39,6 +39,7 @@ struct TLSContext: ~Copyable, @unchecked Sendable {
         openssl_ctx_set_mode(pointer, openssl_mode_for_event_loops())
         // One read(2) returns many records instead of two reads for each.
         openssl_ctx_set_read_ahead(pointer, 1)
+        ControlRecordBound.enable(in: pointer)
         // Renegotiation would allow a peer any number of handshakes. A close without close_notify
         // counts as a close: packets contain their length, so a truncation is detected anyway.
         _ = SSL_CTX_set_options(

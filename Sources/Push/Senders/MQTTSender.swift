@@ -279,6 +279,7 @@ private final class StreamConnection {
         curl_set_number(
             handle, CURLOPT_CONNECTTIMEOUT_MS, RelayLimits.connectMillisecondsMaximum)
         if let file = settings.authorityFile { curl_set_text(handle, CURLOPT_CAINFO, file) }
+        TLSReading.bound(handle)
         let code = curl_easy_perform(handle)
         return code == CURLE_OK ? nil : String(cString: curl_easy_strerror(code))
     }

@@ -68,8 +68,14 @@ final class Transfer {
         curl_set_number(
             handle, CURLOPT_CONNECTTIMEOUT_MS, RelayLimits.connectMillisecondsMaximum)
         if let file = request.authorityFile { curl_set_text(handle, CURLOPT_CAINFO, file) }
+        TLSReading.bound(handle)
+        // Only connections to the services of platforms are shared, and judged by their answers:
+        // frames of HTTP/2 without content would keep libcurl reading, and a connection that is
+        // dead would be used again.
+        curl_set_number(
+            handle, CURLOPT_HTTP_VERSION,
+            Int(request.isMultiplexed ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
         if request.isMultiplexed {
-            curl_set_number(handle, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
             // It waits for a connection that can take one more request.
             curl_set_number(handle, CURLOPT_PIPEWAIT, 1)
         }
