@@ -7,9 +7,10 @@ public struct SetPassword: AdministrationRequest {
     public var app: String
     /// The user name in CONNECT: 1 to ``nameByteCountMaximum`` bytes without control characters.
     public var name: String
-    /// The password, of 1 to 1,024 bytes and not in the form of a token; nil if ``hash`` is not.
+    /// The password, of 1 to 1,024 bytes and not in the form of a token. Exactly one of it and
+    /// ``hash`` is given.
     public var password: String?
-    /// Its hash in a form that Mosquitto writes; nil if ``password`` is not.
+    /// Its hash in a form that Mosquitto writes.
     public var hash: String?
     /// Who logs in with it; nil for the user of the same name.
     public var user: String?
@@ -19,7 +20,8 @@ public struct SetPassword: AdministrationRequest {
     public var rights: [String]?
     /// Seconds from now until it expires; nil is never.
     public var expirySeconds: UInt64?
-    /// Whether nil stands for what an earlier password of the name has. Nil is false.
+    /// Whether members that are nil keep what an earlier password of the name has; nil is false. One
+    /// that has expired needs an expiry then.
     public var keepsTerms: Bool?
 
     /// Bytes of a user name: with the app's name it is the key of a row.
@@ -53,8 +55,9 @@ public struct SetPassword: AdministrationRequest {
     }
 }
 
-/// Sets passwords by their hashes, all or none, as ``SetPassword`` does. One that has the same
-/// hash, user and rights already is left as it is, with its connections and its expiry.
+/// Sets passwords by their hashes, all or none, as ``SetPassword`` does. One of a known name keeps
+/// its device and its expiry, and its rights if none are given. One that has the same hash, user
+/// and rights already keeps its connections too.
 public struct ImportPasswords: AdministrationRequest {
     public static let name = "password.import"
     public var app: String
@@ -64,8 +67,8 @@ public struct ImportPasswords: AdministrationRequest {
     public var hashes: [String]
     /// The user of each; nil if all are named as their user names.
     public var users: [String]?
-    /// The rights of each, one on a line; an empty text for the rights of the app. Nil if all have
-    /// those.
+    /// The rights of each, one on a line; an empty text for those that the name has, or those of
+    /// the app. Nil is an empty text for all.
     public var rights: [String]?
 
     /// Passwords in one request.

@@ -41,8 +41,9 @@ extension HelpPages {
         changed or NOT TAKEN, and why; with a line NOT TAKEN the exit code is 6. What restricts
         clients in Mosquitto and has no counterpart takes its listener, or all users, out of the
         import. The files are read and not changed. An import that is repeated leaves alone
-        passwords that are the same and retained messages of others, goes on with a session that
-        it had begun, and leaves one that it had completed.
+        passwords that are the same and retained messages of others, keeps the device and the
+        expiry of changed passwords, goes on with a session that it had begun, and leaves one that
+        it had completed.
 
           --config FILE        mosquitto.conf, which names the other files
           --store FILE         mosquitto.db, if it is not where the configuration says

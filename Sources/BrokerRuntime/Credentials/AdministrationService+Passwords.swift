@@ -23,10 +23,13 @@ extension AdministrationService {
         if let known {
             if request.device == nil { password.device = known.device }
             if request.rights == nil { password.rights = known.rights }
-            // An expiry that has passed would refuse the new one at once.
-            if request.expirySeconds == nil,
-                known.expiresUnixSeconds > clock.moment().unixSeconds
-            {
+            if request.expirySeconds == nil {
+                guard known.expiresUnixSeconds > clock.moment().unixSeconds else {
+                    throw AdministrationRefusal(
+                        .payloadFormatInvalid,
+                        "the password of \"\(request.name)\" has expired: set it with an expiry, or "
+                            + "revoke it before")
+                }
                 password.expiresUnixSeconds = known.expiresUnixSeconds
             }
         }
@@ -77,9 +80,9 @@ extension AdministrationService {
         }
         try checkApp(request.app)
         var passwords: [RegisteredPassword] = []
-        var names: Set<String> = []
+        var names: Set<[UInt8]> = []
         for (index, name) in request.names.enumerated() {
-            guard names.insert(name).inserted else {
+            guard names.insert(Array(name.utf8)).inserted else {
                 throw AdministrationRefusal(
                     .payloadFormatInvalid, "the request has the user name \"\(name)\" twice")
             }
@@ -92,8 +95,7 @@ extension AdministrationService {
                         rights: rights.isEmpty
                             ? nil : rights.split(separator: "\n").map(String.init))))
         }
-        // Those that are as before keep their connections and their expiry.
-        let changed = passwords.filter { !isSet($0, app: request.app) }
+        let changed = passwords.compactMap { self.changed($0, app: request.app) }
         let connectionCount = changed.isEmpty ? 0 : try set(changed, app: request.app)
         log.write(
             .warning, .administration,
@@ -104,12 +106,19 @@ extension AdministrationService {
         return ImportPasswords.Reply(connectionCount: connectionCount)
     }
 
-    /// Whether a password has the same hash, user and rights now.
-    private func isSet(_ password: RegisteredPassword, app: String) -> Bool {
+    /// An imported password with the terms of an earlier one of its name that an import does not
+    /// have; nil if it changes nothing.
+    private func changed(_ password: RegisteredPassword, app: String) -> RegisteredPassword? {
         let known = shared.look { $0.password(password.name, app: Array(app.utf8)) }
-        guard let known else { return false }
-        return known.hash == password.hash && known.user == password.user
-            && known.device == password.device && known.rights == password.rights
+        guard let known else { return password }
+        var changed = password
+        changed.device = known.device
+        changed.expiresUnixSeconds = known.expiresUnixSeconds
+        changed.rights = password.rights ?? known.rights
+        let isSame =
+            known.hash == password.hash && known.user == password.user
+            && known.rights == changed.rights
+        return isSame ? nil : changed
     }
 
     /// Returns the number of connections that were ended.
@@ -154,7 +163,9 @@ extension AdministrationService {
         }
         let user = password.user ?? password.name
         try Self.checkIdentifier(user, "user")
-        if let device = password.device, !TextRules.isDevice(Array(device.utf8).span.bytes) {
+        if let device = password.device,
+            device.isEmpty || !TextRules.isDevice(Array(device.utf8).span.bytes)
+        {
             throw AdministrationRefusal(
                 .clientIdentifierNotValid, "the device \"\(device)\" is no client id of MQTT")
         }

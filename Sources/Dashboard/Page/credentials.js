@@ -121,14 +121,20 @@ export const pages = {
         const known = shown.find((one) => one.name === name.value);
         if (known && !await confirmed(`Replace the password ${name.value} of ${app}? The `
           + "connections of the earlier one end.", "Replace")) return;
-        const content = { password: password.value };
-        // The form has no field for the device, and an empty one for the expiry.
-        if (known?.device != null) content.device = known.device;
-        const left = (known?.expiresUnixSeconds ?? 0) - Math.floor(Date.now() / 1000);
-        if (left > 0) content.expirySeconds = left;
+        // The list shows a page: one of another page has a device, rights and an expiry, too.
+        const content = { password: password.value, keepsTerms: true };
         if (user.value) content.user = user.value;
         const chosen = words(rights.value);
         if (chosen.length) content.rights = chosen;
+        else if (known?.rights != null) {
+          // Its rights were taken out of the form: it gets those of the app, and keeps the rest.
+          content.keepsTerms = false;
+          if (known.device != null) content.device = known.device;
+          if (known.expiresUnixSeconds != null) {
+            content.expirySeconds =
+              Math.max(1, known.expiresUnixSeconds - Math.floor(Date.now() / 1000));
+          }
+        }
         if (days.value) content.expirySeconds = Number(days.value) * 86400;
         const reply = await request("PUT", `${appPath()}/passwords/${segment(name.value)}`,
           { content });
@@ -141,8 +147,8 @@ export const pages = {
         hasRole("operate") ? element("form", { class: "row", onsubmit: reportingErrors(set) },
           field("User name", name), field("Password", password),
           field("Logs in as; empty for the same", user),
-          field("Rights, with commas between; empty for those of the app", rights),
-          field("Days until it expires; empty for never", days),
+          field("Rights, with commas between; empty for those it has, or those of the app", rights),
+          field("Days until it expires; empty for as before, or never", days),
           element("button", { class: "primary" }, "Set the password")) : "",
         list);
       await load();

@@ -89,6 +89,43 @@ extension EndToEndTests {
             _ = try set("pump/1", password: "fourth", user: "other")
             let fresh = try ask(ListPasswords(app: "demo")).passwords[0]
             #expect(fresh.rights == nil && fresh.expiresUnixSeconds == nil && fresh.device == nil)
+            // One that has expired does not become one without end.
+            _ = try ask(ExpirePassword(app: "demo", name: "pump/1", expirySeconds: 0))
+            var refusal = ""
+            while refusal.isEmpty {
+                // Until the second is over.
+                do {
+                    _ = try set("pump/1", password: "fifth", keepsTerms: true)
+                } catch AdministrationError.refused(let refused) {
+                    refusal = refused.message
+                }
+            }
+            #expect(refusal.contains("has expired"))
+        }
+
+        @Test func `keep their restrictions when they are imported again`() throws {
+            let (first, second) = (
+                Self.imported["sha512"]!, Self.imported["pbkdf2-sha512"]!)
+            _ = try ask(
+                SetPassword(
+                    app: "demo", name: "pump/1", hash: first, user: "pump", device: "d1",
+                    rights: ["publish:a"], expirySeconds: 1_000))
+            let before = try ask(ListPasswords(app: "demo")).passwords[0]
+            for (hash, rights) in [(first, nil), (second, nil), (second, ["publish:b"])] {
+                _ = try ask(
+                    ImportPasswords(
+                        app: "demo", names: ["pump/1"], hashes: [hash], users: ["pump"],
+                        rights: rights))
+                let after = try ask(ListPasswords(app: "demo")).passwords[0]
+                #expect(after.device == "d1")
+                #expect(after.expiresUnixSeconds == before.expiresUnixSeconds)
+                #expect(after.rights == rights ?? ["publish:a"])
+            }
+            // Names are bytes: these are two users.
+            _ = try ask(
+                ImportPasswords(
+                    app: "demo", names: ["caf\u{E9}", "cafe\u{301}"], hashes: [first, first]))
+            #expect(try ask(ListPasswords(app: "demo")).passwords.count == 3)
         }
 
         @Test func `log users in, whatever made the hash, and refuse the wrong ones alike`()
