@@ -181,10 +181,13 @@ public struct ReloadConfiguration: AdministrationRequest {
         public var changed: [String]
         /// The keys whose values differ from those at the start, which are in use until a restart.
         public var needsRestart: [String]
+        /// The paths of certificates, keys and lists that have changed since they were last read.
+        public var files: [String]
 
-        public init(changed: [String], needsRestart: [String]) {
+        public init(changed: [String], needsRestart: [String], files: [String]) {
             self.changed = changed
             self.needsRestart = needsRestart
+            self.files = files
         }
     }
 }

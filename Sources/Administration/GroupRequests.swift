@@ -223,7 +223,7 @@ public struct DeleteGroup: AdministrationRequest {
     }
 }
 
-/// Replaces a group's data, or the list of users who may join.
+/// Changes a group: its data, who may join, its history, or whether its messages wake.
 public struct ChangeGroup: AdministrationRequest {
     public static let name = "group.change"
 

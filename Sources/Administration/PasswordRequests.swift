@@ -7,8 +7,8 @@ public struct SetPassword: AdministrationRequest {
     public var app: String
     /// The user name in CONNECT: 1 to ``nameByteCountMaximum`` bytes without control characters.
     public var name: String
-    /// The password, of 1 to 1,024 bytes and not in the form of a token. Exactly one of it and
-    /// ``hash`` is given.
+    /// The password, of 1 to 1,024 bytes and not in the form of a token. Exactly one of
+    /// ``password`` and ``hash`` is given.
     public var password: String?
     /// Its hash in a form that Mosquitto writes.
     public var hash: String?
@@ -20,14 +20,14 @@ public struct SetPassword: AdministrationRequest {
     public var rights: [String]?
     /// Seconds from now until it expires; nil is never.
     public var expirySeconds: UInt64?
-    /// Whether members that are nil keep what an earlier password of the name has; nil is false. One
-    /// that has expired needs an expiry then.
+    /// Whether members that are nil keep the values of the earlier password of this name; nil is
+    /// false. One that has expired needs an expiry then.
     public var keepsTerms: Bool?
 
     /// Bytes of a user name: with the app's name it is the key of a row.
     public static let nameByteCountMaximum = 128
     /// Rights of a password, as of a token.
-    public static let rightsMaximum = 64
+    public static let rightCountMaximum = 64
 
     public init(
         app: String, name: String, password: String? = nil, hash: String? = nil,

@@ -52,7 +52,7 @@ public struct ShowReceipts: AdministrationRequest {
         public var unixMilliseconds: UInt64
         /// When the message expires.
         public var expiresUnixSeconds: UInt64?
-        /// Whether it has expired: who does not have it gets it no more.
+        /// Whether it has expired: no further receiver gets it.
         public var isExpired: Bool
         public var receiverCount: UInt32
         public var deliveredCount: UInt32

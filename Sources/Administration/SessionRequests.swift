@@ -312,7 +312,7 @@ public struct ImportSession: AdministrationRequest {
     /// Messages in one request.
     public static let countMaximum = 500
     /// Subscriptions of one session.
-    public static let filtersMaximum = 1_000
+    public static let filterCountMaximum = 1_000
 
     /// The payload of a message; nil if it is no base64.
     public static func payload(base64 text: some StringProtocol) -> [UInt8]? {

@@ -414,7 +414,7 @@ public struct CoreLimits: Sendable {
     /// Bytes of answers or of copied messages that cost as much as one delivery.
     static let bytesPerWork = 256
     /// Bytes of a text to look for: more than any word or id.
-    public static let searchBytesMaximum = 128
+    public static let searchByteCountMaximum = 128
     /// Bytes of messages in which a text is looked for that cost as much as one delivery.
     static let searchedBytesPerWork = 128
     /// Bytes of an answer about groups or history that cost as much as one delivery: they are

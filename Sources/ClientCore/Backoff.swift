@@ -7,11 +7,11 @@ import Primitives
 public struct Backoff: Sendable {
     /// Consecutive failed attempts.
     public private(set) var failureCount = 0
-    private var state: UInt64
+    private var random: SplitMix64
 
     /// - Parameter seed: must differ from client to client.
     public init(seed: UInt64) {
-        state = seed
+        random = SplitMix64(seed: seed)
     }
 
     /// The next attempt is a first one.
@@ -25,15 +25,6 @@ public struct Backoff: Sendable {
             ClientLimits.backoffMillisecondsMaximum,
             ClientLimits.backoffMillisecondsMinimum << doublings)
         failureCount += 1
-        return random() % (bound + 1)
-    }
-
-    /// SplitMix64 (Steele, Lea, Flood 2014): one addition and a mix, enough to spread clients.
-    private mutating func random() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
+        return random.next() % (bound + 1)
     }
 }

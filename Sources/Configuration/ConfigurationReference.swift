@@ -28,7 +28,7 @@ extension SettingTable {
 
             ```json5
             {
-                // A gateway on its own network.
+                // A broker on its own network.
                 dataDirectory: "/var/lib/martlet",
                 listeners: ["tls://*:8883", "tcp://localhost:1883"],
                 tls: {

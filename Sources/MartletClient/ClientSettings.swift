@@ -144,6 +144,11 @@ public struct ClientSettings: Sendable {
         }
     }
 
+    /// Reads the authorities that the client trusts, and forgets them.
+    ///
+    /// - Throws: ``MartletError/system(_:)`` if their file cannot be read or has none.
+    package func checkTrust() throws(MartletError) { _ = try tlsContext() }
+
     /// The TLS settings; nil for a plain connection.
     func tlsContext() throws(MartletError) -> ClientTLSContext? {
         guard servers[0].transport == .tls else { return nil }

@@ -50,7 +50,7 @@ final class Announcements: Sendable {
         else { return }
         let bytes = JetStreamConnection.bytes(of: message)
         let wake = state.withLock { state in
-            // The newest count: each replaces an older one of its node.
+            // Only the newest report of a node matters.
             if state.waiting.count >= JetStreamLimits.waitingAnnouncementMaximum {
                 state.waiting.removeFirst()
             }

@@ -24,7 +24,8 @@ public enum JetStreamCreation: Hashable, Sendable {
 }
 
 extension JetStreamLog {
-    /// Opens the log of a stream. Blocks for some seconds at most.
+    /// Opens the log of a stream. Blocks until each server was tried and the requests are answered
+    /// or have timed out ([`JetStreamLimits`](Limits.swift)).
     ///
     /// - Parameters:
     ///   - wake: called on a thread of the log when there is an event.

@@ -82,7 +82,8 @@ public struct JetStreamSettings: Hashable, Sendable {
                 server.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ",") })
             else { return "\"\(server)\" is not nats://HOST:PORT or tls://HOST:PORT" }
         }
-        // Letters and digits only: the name is a part of subjects and of file names of the servers.
+        // Letters, digits, - and _ only: the name is a part of subjects and of file names of the
+        // servers.
         let isName = stream.utf8.allSatisfy { byte in
             switch byte {
             case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),

@@ -10,7 +10,7 @@ struct PushTotals: Hashable {
     var coalesced: UInt64 = 0
     var withdrawn: UInt64 = 0
     var expired: UInt64 = 0
-    /// Wake-ups that the far side took, and attempts for that.
+    /// Wake-ups that the destination took, or whose last datagram was sent; and attempts.
     var delivered: UInt64 = 0
     var attempts: UInt64 = 0
     /// Attempts that failed and are repeated.

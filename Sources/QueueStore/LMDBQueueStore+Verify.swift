@@ -271,7 +271,7 @@ private struct Verification {
                     Self.remedy(ofRecord: [UInt8](key), [UInt8](value), in: table))
             }
         }
-        report.summary.append("\(count) records")
+        report.summary.append(counted(count, "record", "records"))
     }
 
     private static func remedy(
@@ -319,7 +319,7 @@ private struct Verification {
         }
         self.holders = holders
         self.unreadable = unreadable
-        report.summary.append("\(count) messages")
+        report.summary.append(counted(count, "message", "messages"))
     }
 
     private mutating func verifyReleases(into report: inout VerificationReport) throws(StoreError) {
@@ -378,7 +378,8 @@ private struct Verification {
             lastQueue = place.queue
         }
         self.holders = holders
-        report.summary.append("\(count) entries in \(queues) queues")
+        report.summary.append(
+            counted(count, "entry", "entries") + " in " + counted(queues, "queue", "queues"))
     }
 
     private static let entryAction = "remove it: its receiver does not get this message"
@@ -433,4 +434,9 @@ extension [UInt8] {
     fileprivate init(bigEndian number: UInt64) {
         self = Swift.withUnsafeBytes(of: number.bigEndian) { [UInt8]($0) }
     }
+}
+
+/// A number and its noun: `1 entry`, `2 entries`.
+private func counted(_ count: Int, _ one: String, _ many: String) -> String {
+    "\(count) \(count == 1 ? one : many)"
 }

@@ -28,7 +28,7 @@ public struct SourceApps: Hashable, Sendable {
         let parts = name.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         if parts.count == 2 {
             guard has(interface, app: String(parts[0])) else {
-                throw SourceRefusal(403, "wrong username or password")
+                throw PasswordCheck.wrong
             }
             return SourceUser(app: String(parts[0]), user: String(parts[1]))
         }

@@ -19,8 +19,8 @@ public enum SourceLimits {
     /// Pages of the store that one request reads. Pages of long messages have fewer than a hundred.
     public static let pagesMaximum = 20
     /// Bytes of a text that messages are searched for, as in the broker's own searches.
-    public static let searchBytesMaximum = 128
-    /// Items of an answer unless the client asks for fewer, as the source documents.
+    public static let searchByteCountMaximum = 128
+    /// Items of an answer unless the client asks for fewer, as QuickBlox documents.
     public static let pageCountDefault = 100
     /// Members that a request adds or removes, each of which waits for a commit.
     public static let membersMaximum = 64
@@ -39,9 +39,9 @@ public enum SourceLimits {
     /// event with a file may have 7 MiB, and other files wait while it is read.
     public static let valuesMaximum = 10_000
     /// Characters of one number in JSON: the longest that programs write have 25.
-    public static let numberBytesMaximum = 64
+    public static let numberByteCountMaximum = 64
     /// Bytes of a password: more only makes hashing slow.
-    public static let passwordBytesMaximum = 1_024
+    public static let passwordByteCountMaximum = 1_024
     /// Requests that one turn of the administration thread executes: one may wait for a hundred
     /// commits, and those of the API come between.
     public static let requestsPerTurnMaximum = 1
@@ -49,16 +49,16 @@ public enum SourceLimits {
     public static let fieldsMaximum = 512
     /// Members of a group that an answer names.
     public static let occupantsMaximum = 100
-    /// Bytes of the data of a chat, as the source documents.
-    public static let chatMetaBytesMaximum = 5_120
+    /// Bytes of the data of a chat, as Diuit documents.
+    public static let chatMetaByteCountMaximum = 5_120
     /// Bytes of the data of a message in a chat: it is in attributes, which have 512 bytes with the
     /// media type and their names.
-    public static let messageMetaBytesMaximum = 384
+    public static let messageMetaByteCountMaximum = 384
     /// Bytes of a value of an attribute.
-    static let attributeBytesMaximum = 255
+    static let attributeByteCountMaximum = 255
     /// Bytes of a media type; those in use have fewer than 80.
-    public static let mediaTypeBytesMaximum = 100
-    /// Messages of a chat in one answer unless the client asks for another count, as the source
+    public static let mediaTypeByteCountMaximum = 100
+    /// Messages of a chat in one answer unless the client asks for another count, as Diuit
     /// documents.
     public static let chatPageCountDefault = 20
     /// Chats of a list with their newest message, which the store reads with one batch.
@@ -69,10 +69,10 @@ public enum SourceLimits {
     /// Bytes of the items of one answer on a socket, unless one item has more. A socket whose
     /// unsent bytes exceed 8 MiB ends, and a client that lists after each login would be there
     /// again.
-    public static let answerBytesMaximum = 1 << 20
+    public static let answerByteCountMaximum = 1 << 20
     /// Bytes of the state of a chat that an event tells to each member. A window of 256 such events
     /// has 2 MiB.
-    public static let stateBytesMaximum = 8_192
+    public static let stateByteCountMaximum = 8_192
     /// The latest time that a client may ask for, in Unix seconds: far beyond any message, and a
     /// thousand times as much has no overflow.
     static let unixSecondsMaximum: Int64 = 1 << 40

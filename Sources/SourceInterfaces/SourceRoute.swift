@@ -1,5 +1,7 @@
 // The paths of the interfaces.
 
+import Administration
+
 /// What a method on a path of an interface means.
 public enum SourceRoute: Hashable, Sendable {
     case register
@@ -19,9 +21,7 @@ public enum SourceRoute: Hashable, Sendable {
     /// An event on a socket, which has no path of its own.
     case socketEvent(SocketForm)
 
-    public enum Method: Hashable, Sendable {
-        case get, post, put, delete
-    }
+    public typealias Method = APIMethod
 
     /// What is at a path.
     public enum Place: Hashable, Sendable {

@@ -8,8 +8,8 @@ import Administration
 struct SourceSessions {
     let operations: any SourceOperations
 
-    /// Makes a token for a user. Above the limit of an interface ends another one of the same
-    /// device, or else the one that expires first.
+    /// Makes a token for a user. Above the limit of an interface, one of the same device
+    /// ends, or else the one that expires first.
     ///
     /// - Parameters:
     ///   - device: the only device that may use it; nil for any.

@@ -110,12 +110,12 @@ extension SourceValue {
         var digits: [UInt8] = []
         while reader.offset < reader.text.byteCount,
             isOfNumber(reader.text[reader.offset]),
-            digits.count <= SourceLimits.numberBytesMaximum
+            digits.count <= SourceLimits.numberByteCountMaximum
         {
             digits.append(reader.text[reader.offset])
             reader.offset += 1
         }
-        guard digits.count <= SourceLimits.numberBytesMaximum, isNumber(digits) else {
+        guard digits.count <= SourceLimits.numberByteCountMaximum, isNumber(digits) else {
             throw malformed
         }
         let text = String(decoding: digits, as: UTF8.self)

@@ -65,6 +65,8 @@ package struct EventDispatcher: RecordSource {
     private let run: UInt64
     private var transientCount: UInt64 = 0
     private var nextSweep = Instant(milliseconds: 0)
+    /// When a refusal is logged again, of each hook.
+    private var nextRefusalLines: [Instant]
     /// The relay's own user.
     private(set) var user = ""
     private var brokerTime: BrokerTime
@@ -80,6 +82,7 @@ package struct EventDispatcher: RecordSource {
         hooks = settings.hooks.enumerated().map { index, hook in
             HookQueue(hook, schedule: schedule, seed: seed &+ UInt64(index))
         }
+        nextRefusalLines = settings.hooks.map { _ in Instant(milliseconds: 0) }
         deadLetters = DeadLetters(countMaximum: settings.deadLettersMaximum)
         window = InboxWindow(position: stored.position)
         windowMaximum = settings.relay.inFlightMaximum
@@ -254,6 +257,9 @@ package struct EventDispatcher: RecordSource {
                 bury(delivery, cause: cause, status: status, time: now.unixMilliseconds)
             }
         case .retried: totals.retried += 1
+        case .refused(let count):
+            totals.retried += 1
+            if count == 1 { logRefusal(attempt, status: status, now: now.instant) }
         }
         switch change {
         case .opened(let wait):
@@ -263,6 +269,18 @@ package struct EventDispatcher: RecordSource {
             log("hook_disabled", "hook=\(name) status=410 waiting=\(hooks[hook].count)")
         case nil: break
         }
+    }
+
+    /// Logs the first refusal of an event, unless it was one of the same hook a moment ago.
+    private mutating func logRefusal(_ attempt: Attempt, status: UInt16, now: Instant) {
+        guard now >= nextRefusalLines[attempt.hook] else { return }
+        nextRefusalLines[attempt.hook] = now.advanced(
+            byMilliseconds: WebhookLimits.refusalLineMilliseconds)
+        let hook = settings.hooks[attempt.hook]
+        log(
+            "refused",
+            "hook=\(hook.name) id=\(attempt.identifier) status=\(status) attempt=1 "
+                + "attempts_maximum=\(hook.refusalsMaximum)")
     }
 
     private static func reason(_ result: AttemptResult) -> String {
@@ -282,13 +300,18 @@ package struct EventDispatcher: RecordSource {
         if sequences.contains(Self.everyHook) {
             for index in hooks.indices { enable(index) }
         }
-        for sequence in sequences {
-            // One that is not in the record yet is later.
-            guard fresh[sequence] == nil,
-                let index = deadLetters.letters.first(where: { $0.delivery.sequence == sequence })
-                    .flatMap({ hookIndex($0.delivery.hook) }),
-                var delivery = deadLetters.remove(sequence: sequence)?.delivery
-            else { continue }
+        // One that is not in the record yet is later.
+        let wanted = Set(sequences).subtracting(fresh.keys)
+        let names = Set(settings.hooks.map(\.name))
+        let letters = deadLetters.remove {
+            wanted.contains($0.delivery.sequence) && names.contains($0.delivery.hook)
+        }
+        for letter in letters {
+            var delivery = letter.delivery
+            let sequence = delivery.sequence
+            guard let index = hookIndex(delivery.hook) else {
+                preconditionFailure("dead letter \(sequence) of no hook: \(delivery.hook)")
+            }
             totals.resent += 1
             delivery.sequence = nextSequence
             nextSequence += 1
@@ -392,18 +415,18 @@ package struct EventDispatcher: RecordSource {
 
     /// The shortest record of the present state, with all that is not written yet.
     package var snapshot: [RecordEntry] {
-        var content = RecordContent()
-        if let position = window.position { content.apply(.position(position)) }
-        content.apply(.filters(filters))
+        var entries: [RecordEntry] = window.position.map { [.position($0)] } ?? []
+        entries.append(.filters(filters))
         for letter in deadLetters.letters {
-            content.apply(.event(letter.delivery))
-            content.apply(
+            entries.append(.event(letter.delivery))
+            entries.append(
                 .dead(
                     sequence: letter.delivery.sequence, cause: letter.cause, status: letter.status,
                     time: letter.time))
         }
-        for hook in hooks { for delivery in hook.all { content.apply(.event(delivery)) } }
-        return content.entries
+        // A key's turn does not follow the numbers, which are the order of the record.
+        let deliveries = hooks.flatMap(\.all).sorted { $0.sequence < $1.sequence }
+        return entries + deliveries.map { .event($0) }
     }
 
     /// What the record needs if nothing in it is alive: all events are with the broker yet. Nil if

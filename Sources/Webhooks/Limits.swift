@@ -30,6 +30,9 @@ public enum WebhookLimits {
     /// default waits this lasts about four minutes.
     static let refusalsDefault = 8
     static let refusalsMaximum = 100
+    /// The time between two lines about refusals of one hook: a receiver that refuses all events
+    /// must not fill the log.
+    static let refusalLineMilliseconds: UInt64 = 10_000
     /// An event that is not delivered after this time is written to the record, so that those
     /// behind it can be acknowledged.
     static let recordMilliseconds: UInt64 = 500

@@ -304,7 +304,11 @@ extension CommandFailure {
 
     init(_ error: AdministrationError) {
         switch error {
-        case .notRunning:
+        case .notRunning(let path):
+            if let advice = ClusterStatusCommand.standbyAdvice(besideSocket: path) {
+                self.init(advice, .notConnected)
+                return
+            }
             self.init(
                 "\(error); is martletd running? --data or MARTLET_DATA selects its data directory",
                 .notConnected)

@@ -61,7 +61,11 @@ enum MartletdProgram {
         BrokerServer.prepareProcess()
         do throws(StartError) {
             // The start creates the certificates for development.
-            if !options.has(.dev) { try ConfigurationCheck.run(settings) }
+            if !options.has(.dev) {
+                for warning in try ConfigurationCheck.run(settings) {
+                    StandardStream.error.print("martletd: \(warning)")
+                }
+            }
         } catch {
             StandardStream.error.print("martletd: \(error)")
             return .usage

@@ -57,6 +57,7 @@ import Testing
         let match = try #require(try expression.firstMatch(in: shown), "\(line)")
         #expect(match.output[1].substring == "127.0.0.1")
         #expect(line.contains(#"device="d 1" reason=bad-user-name-or-password code=134"#))
+        #expect(line.contains("the credential is unknown, revoked or expired"))
     }
 
     @Test func `a name cannot imitate an address in the log`() throws {

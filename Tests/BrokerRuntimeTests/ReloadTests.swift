@@ -58,6 +58,32 @@ import Testing
         #expect(before.presence("alice") == .success)
     }
 
+    @Test func `a reload names the files that have changed`() throws {
+        let broker = try broker()
+        let start = try LoadedConfiguration(
+            text: nil,
+            overrides: [
+                "dataDirectory=\"\(broker.directory)\"", "listeners=[\"tls://127.0.0.1:1\"]",
+                "tls.certificateFile=\"\(authority.file("live-server.pem"))\"",
+                "tls.keyFile=\"\(authority.file("live-server.key"))\"",
+                "tls.clientAuthorityFile=\"\(authority.certificate)\"",
+                "tls.clientApp=\"demo\"",
+            ].map { SettingOverride(assignment: $0) })
+        authority.issue("next", subject: "/CN=localhost", names: "DNS:localhost")
+        copy("next.pem", "live-server.pem")
+        copy("next.key", "live-server.key")
+        let paths = ["live-server.key", "live-server.pem"].map(authority.file)
+        #expect(
+            broker.server.reload(start, startedWith: start)
+                == .applied(changed: [], needsRestart: [], files: paths))
+        let told = try line("configuration_reloaded", broker)
+        #expect(told.contains("live-server.pem"))
+        // The next one has nothing new.
+        #expect(
+            broker.server.reload(start, startedWith: start)
+                == .applied(changed: [], needsRestart: [], files: []))
+    }
+
     @Test func `a pair that does not match is refused, and the old one stays in use`() throws {
         let broker = try broker()
         let token = try broker.makeTokens("alice")[0]

@@ -45,7 +45,7 @@ import Testing
         let all = try answer("chats/list")
         let count = items(all, "chats").count
         #expect(count > 10 && omittedCount(all) == 1_000 - count)
-        #expect(SourceValue.object(all).bytes.count <= SourceLimits.answerBytesMaximum + 100)
+        #expect(SourceValue.object(all).bytes.count <= SourceLimits.answerByteCountMaximum + 100)
         // In smaller pages all are there.
         var found: Set<SourceValue> = []
         for page in 0..<100 {
@@ -164,7 +164,7 @@ import Testing
         let all = try answer("messages/list", ["chatId": chat, "count": .number(100)])
         let count = items(all, "messages").count
         #expect(count > 5 && omittedCount(all) == 100 - count)
-        #expect(SourceValue.object(all).bytes.count <= SourceLimits.answerBytesMaximum + 100)
+        #expect(SourceValue.object(all).bytes.count <= SourceLimits.answerByteCountMaximum + 100)
         let part = try answer(
             "messages/list", ["chatId": chat, "count": .number(5), "page": .number(19)])
         #expect(items(part, "messages").count == 5 && omittedCount(part) == 0)
@@ -192,7 +192,7 @@ import Testing
             ("meta.updated", #"{"a":1}"#, ["a"]), ("whiteList.updated", "", ["a", "b"]),
         ] {
             let state = DiuitEvents.state(event, ofGroup: "g", meta: meta, allowed: allowed)
-            #expect(state.bytes.count <= SourceLimits.stateBytesMaximum + 100)
+            #expect(state.bytes.count <= SourceLimits.stateByteCountMaximum + 100)
         }
         func state(_ event: String, _ meta: String, _ allowed: [String]?) -> SourceValue {
             DiuitEvents.state(event, ofGroup: "g", meta: meta, allowed: allowed)

@@ -65,7 +65,7 @@ import Testing
                 return error.status
             }
         }
-        let text = String(repeating: "x", count: SourceLimits.messageMetaBytesMaximum - 8)
+        let text = String(repeating: "x", count: SourceLimits.messageMetaByteCountMaximum - 8)
         #expect(try status(.object(["a": .text(text)])) == nil)
         #expect(try status(.object(["a": .text(text + "x")])) == 413)
         #expect(try status(.text("x")) == 400)

@@ -108,9 +108,9 @@ import Testing
             ("conditions `ctn` of a request", SourceLimits.searchesMaximum),
             (
                 "KiB of the items of an answer on a socket, unless one has more",
-                SourceLimits.answerBytesMaximum >> 10
+                SourceLimits.answerByteCountMaximum >> 10
             ),
-            ("bytes of the state of a chat in an event", SourceLimits.stateBytesMaximum),
+            ("bytes of the state of a chat in an event", SourceLimits.stateByteCountMaximum),
             ("ids of `whiteList` in an answer or an event", SourceLimits.occupantsMaximum),
             ("users that a request adds or removes", SourceLimits.membersMaximum),
             (
@@ -120,10 +120,10 @@ import Testing
             ("members of a form or a query", SourceLimits.fieldsMaximum),
             ("levels of JSON", SourceLimits.depthMaximum),
             ("values of JSON in one request", SourceLimits.valuesMaximum),
-            ("bytes of a password", SourceLimits.passwordBytesMaximum),
+            ("bytes of a password", SourceLimits.passwordByteCountMaximum),
             ("logins of a user", SourceLimits.sessionsPerUserMaximum),
-            ("bytes of `meta` of a chat", SourceLimits.chatMetaBytesMaximum),
-            ("bytes of `meta` of a message", SourceLimits.messageMetaBytesMaximum),
+            ("bytes of `meta` of a chat", SourceLimits.chatMetaByteCountMaximum),
+            ("bytes of `meta` of a message", SourceLimits.messageMetaByteCountMaximum),
             ("members of a chat whose read marks are told", SourceLimits.readersMaximum),
             (
                 "bytes of a message on a socket, without a file",

@@ -198,6 +198,42 @@ import Testing
         #expect(relay.dispatcher.hooks[0].circuit.openUntil == nil)
     }
 
+    @Test func `the first refusal of an event is logged, and of many events a few`() {
+        var relay = ModelRelay(Fixture.settings([Fixture.hook { $0.concurrency = 2 }]))
+        _ = relay.dispatcher.takeLines()
+        func refusals() -> [String] {
+            relay.dispatcher.takeLines().filter { $0.contains("event=refused") }
+        }
+        relay.accept(Fixture.message("1", number: 1))
+        relay.accept(Fixture.message("2", from: "bob", number: 2))
+        relay.begin()
+        relay.finish(401)
+        relay.finish(401)
+        let lines = refusals()
+        #expect(lines.count == 1)
+        #expect(lines.first?.contains("status=401 attempt=1 attempts_maximum=8") == true)
+        // The second refusal of the same events tells nothing new.
+        relay.time += 60_000
+        relay.begin()
+        relay.finish(401)
+        relay.finish(401)
+        #expect(refusals().isEmpty)
+    }
+
+    @Test func `of many dead letters those that are asked for are sent again`() {
+        var relay = ModelRelay(Fixture.settings([Fixture.hook { $0.queueMaximum = 1 }]))
+        for number in 1...4 { relay.accept(Fixture.message("\(number)", number: UInt64(number))) }
+        relay.save()
+        relay.begin()
+        relay.finish(200)
+        relay.dispatcher.resend([4, 2, 9], now: relay.now)
+        #expect(relay.dispatcher.deadLetters.letters.map(\.delivery.sequence) == [3])
+        #expect(relay.dispatcher.totals.resent == 2)
+        #expect(
+            relay.dispatcher.deadLetters.byteCount
+                == relay.dispatcher.deadLetters.letters[0].delivery.byteCount)
+    }
+
     @Test func `an event whose validity ends becomes a dead letter`() {
         var relay = ModelRelay(Fixture.settings([Fixture.hook { $0.validitySeconds = 10 }]))
         relay.accept(Fixture.message("1", number: 1))

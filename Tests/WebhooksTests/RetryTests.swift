@@ -17,7 +17,7 @@ import Testing
             let count = index + 1
             #expect(schedule.milliseconds(afterFailures: count, random: 0) == bound / 2)
             #expect(schedule.milliseconds(afterFailures: count, random: bound / 2) == bound)
-            var jitter = Jitter(seed: 1)
+            var jitter = SplitMix64(seed: 1)
             for _ in 0..<100 {
                 let wait = schedule.milliseconds(afterFailures: count, random: jitter.next())
                 #expect((bound / 2...bound).contains(wait))
@@ -60,7 +60,7 @@ import Testing
 
     @Test func `the earliest comes first`() {
         var queue = PriorityQueue<Int, String>()
-        var jitter = Jitter(seed: 3)
+        var jitter = SplitMix64(seed: 3)
         var ranks: [Int] = []
         for _ in 0..<500 {
             let rank = Int(jitter.next() % 100)

@@ -12,12 +12,30 @@ import Testing
 @Suite struct WebhookFileTests {
     private static let martlet = #"martlet: { server: "tcp://b:2", token: "t" }, stateFile: "s""#
 
+    /// An authority that has signed nothing.
+    private static let authority = """
+        -----BEGIN CERTIFICATE-----
+        MIIBcTCCARegAwIBAgIUWcOFiLfGDIymEwA9SXAjTY1Wf0kwCgYIKoZIzj0EAwIw
+        DTELMAkGA1UEAwwCY2EwIBcNMjYxMTI2MTk0MzI4WhgPMjEyNjExMDIxOTQzMjha
+        MA0xCzAJBgNVBAMMAmNhMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAExsIIuxOY
+        BNfvdfH2DeUXG9gReS4tFzbX/MaXH9MDytMPp2NIUW02Mg5dvWh9z7r4taZ/tupA
+        wHPbTRBI8HH1ZqNTMFEwHQYDVR0OBBYEFIooS0vsbrMCkG9WlBfVihW58Ge2MB8G
+        A1UdIwQYMBaAFIooS0vsbrMCkG9WlBfVihW58Ge2MA8GA1UdEwEB/wQFMAMBAf8w
+        CgYIKoZIzj0EAwIDSAAwRQIgNMhYNVJpgxZFQ8U5R9Xc5gfLs/buKdtiL2iwTyvm
+        oSsCIQCp7NzZv5pdatgcQR0+UFI4sHNK6zHRbM9TOfT3Av40xg==
+        -----END CERTIFICATE-----
+
+        """
+
     private let directory: TemporaryDirectory
     private let secretFile: String
+    private let authorityFile: String
 
     init() throws {
         directory = try TemporaryDirectory("hooks")
         secretFile = "\(directory.path)/secret"
+        authorityFile = "\(directory.path)/ca.pem"
+        try write(Self.authority, to: authorityFile)
         try write("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n", to: secretFile)
     }
 
@@ -48,8 +66,8 @@ import Testing
             {
               // Everything that there is.
               martlet: {
-                server: "tls://b", caFile: "ca", device: "d", keepAliveSeconds: 9, inFlight: 7,
-                packetMaximum: 4000000,
+                server: "tls://b", caFile: "\(authorityFile)", device: "d", keepAliveSeconds: 9,
+                inFlight: 7, packetMaximum: 4000000,
               },
               stateFile: "/s",
               privateNetworks: ["10.0.0.0/8", "::1"],
@@ -78,6 +96,21 @@ import Testing
             hook.kinds == [.messageUser, .groupChanged, .messageTopic, .presenceChanged])
         #expect(hook.secrets.count == 2 && hook.order == .hook && hook.batchMaximum == 10)
         #expect(hook.concurrency == 2 && hook.queueMaximum == 9 && hook.refusalsMaximum == 3)
+    }
+
+    @Test func `a file of authorities that is missing or has none is an error of the file`() {
+        for (file, reason) in [
+            ("/nowhere/ca.pem", "No such file"), (secretFile, "no authorities"),
+        ] {
+            let text = """
+                { martlet: { server: "tls://b", token: "t",
+                caFile: "\(file)" }, stateFile: "s", hooks: [] }
+                """
+            let complaints = complaints(text)
+            let place = "f:2:9: martlet.caFile names \(file), which"
+            #expect(complaints.contains(place), "\(complaints)")
+            #expect(complaints.contains(reason), "\(complaints)")
+        }
     }
 
     @Test(arguments: [

@@ -245,7 +245,8 @@ extension APIOperation {
                     .text(optional: "subject"), .text(optional: "detail")),
                 .number("last"),
             ]
-        case .reloadConfiguration: [.texts("changed"), .texts("needsRestart")]
+        case .reloadConfiguration:
+            [.texts("changed"), .texts("needsRestart"), .texts("files")]
         case .setLogLevel: [.text("previous")]
         case .startTrace, .listTraces, .readTrace: Self.trace(kind)
         case .addOperator: [.text("token")]

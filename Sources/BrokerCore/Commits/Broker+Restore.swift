@@ -112,7 +112,8 @@ extension Broker: StoreVisitor {
     private mutating func takeForBackup(_ session: Index<Session>, seed: UInt64) {
         sessions[session].isFromBackup = !sessions[session].dialect.isMQTT
         let identifier = sessions[session].identifier
-        sessions[session].epoch = max(mixed(seed &+ identifier &* 0x9E37_79B9_7F4A_7C15), 1)
+        sessions[session].epoch = max(
+            SplitMix64.mixed(seed &+ identifier &* SplitMix64.increment), 1)
         markDirty(session, .session, isUrgent: true)
         forgetUnreleasedSends(of: session)
     }
@@ -334,13 +335,4 @@ extension Broker: StoreVisitor {
         counters.rowsRepaired += 1
         commits.remove(table, key: key)
     }
-
-}
-
-/// Mixes the bits of a number: the finisher of SplitMix64 (Steele, Lea, Flood 2014).
-private func mixed(_ number: UInt64) -> UInt64 {
-    var mixed = number
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
 }

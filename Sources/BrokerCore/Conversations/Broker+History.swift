@@ -26,7 +26,7 @@ public struct ConversationSelection: Hashable, Sendable {
 public struct HistorySearch: Hashable, Sendable {
     private var content = ByteSearch([])
     /// Only messages whose content contains these bytes; empty for all. At most
-    /// ``CoreLimits/searchBytesMaximum``.
+    /// ``CoreLimits/searchByteCountMaximum``.
     public var text: [UInt8] {
         get { content.text }
         set { content = ByteSearch(newValue) }

@@ -3,7 +3,7 @@
 /// A text to look for, by the algorithm of Knuth, Morris and Pratt: no content and no text, however
 /// they repeat themselves, cost more than two comparisons a byte of the content.
 struct ByteSearch: Hashable {
-    /// At most ``CoreLimits/searchBytesMaximum`` bytes.
+    /// At most ``CoreLimits/searchByteCountMaximum`` bytes.
     let text: [UInt8]
     /// For each position of the text, how many of its first bytes are also the last ones before
     /// that position: where a comparison continues that fails there.
@@ -11,7 +11,7 @@ struct ByteSearch: Hashable {
 
     init(_ text: [UInt8]) {
         precondition(
-            text.count <= CoreLimits.searchBytesMaximum, "a search for \(text.count) bytes")
+            text.count <= CoreLimits.searchByteCountMaximum, "a search for \(text.count) bytes")
         var borders: [UInt8] = []
         var length = 0
         for position in text.indices {

@@ -36,8 +36,9 @@ extension AdministrationService {
     func reload() throws(AdministrationRefusal) -> ReloadConfiguration.Reply {
         log.write(.info, .administration, fields: ["request": "configuration.reload"])
         switch reloads.ask() {
-        case .applied(let changed, let needsRestart):
-            return ReloadConfiguration.Reply(changed: changed, needsRestart: needsRestart)
+        case .applied(let changed, let needsRestart, let files):
+            return ReloadConfiguration.Reply(
+                changed: changed, needsRestart: needsRestart, files: files)
         case .refused(let errors):
             throw AdministrationRefusal(
                 .payloadFormatInvalid, "nothing was changed: \(errors)")

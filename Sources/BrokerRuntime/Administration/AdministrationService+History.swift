@@ -75,10 +75,10 @@ extension AdministrationService {
         let selection = ConversationSelection(app: request.app, name)
         var search = HistorySearch()
         let text = Array((request.search ?? "").utf8)
-        guard text.count <= CoreLimits.searchBytesMaximum else {
+        guard text.count <= CoreLimits.searchByteCountMaximum else {
             throw AdministrationRefusal(
                 .malformedPacket,
-                "search has more than \(CoreLimits.searchBytesMaximum) bytes")
+                "search has more than \(CoreLimits.searchByteCountMaximum) bytes")
         }
         search.text = text
         search.sender = request.from.map { Array($0.utf8) }

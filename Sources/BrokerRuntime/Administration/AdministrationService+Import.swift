@@ -10,12 +10,12 @@ import WireFormat
 extension AdministrationService {
     func take(_ request: ImportSession) throws(AdministrationRefusal) -> ImportSession.Reply {
         guard request.messages.count <= ImportSession.countMaximum,
-            request.filters?.count ?? 0 <= ImportSession.filtersMaximum
+            request.filters?.count ?? 0 <= ImportSession.filterCountMaximum
         else {
             throw AdministrationRefusal(
                 .quotaExceeded,
                 "a piece has at most \(ImportSession.countMaximum) messages, and a session "
-                    + "\(ImportSession.filtersMaximum) filters")
+                    + "\(ImportSession.filterCountMaximum) filters")
         }
         try Self.checkIdentifier(request.from, "sender")
         guard TextRules.isDevice(Array(request.device.utf8).span.bytes) else {

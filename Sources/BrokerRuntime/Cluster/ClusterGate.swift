@@ -83,7 +83,10 @@ final class ClusterGate: Sendable {
         }
     }
 
-    /// The same with a bound, for an event loop that stops. Returns whether it may leave.
+    /// The same with a bound, for an event loop that stops.
+    ///
+    /// - Parameter milliseconds: how long at most, in polls of one millisecond.
+    /// - Returns: whether it may leave.
     func waitBriefly(_ mark: UInt64?, milliseconds: Int32) -> Bool {
         for _ in 0..<milliseconds {
             if mayLeave(mark) { return true }

@@ -10,6 +10,7 @@ import WireFormat
 /// Refuses logins and redirects requests.
 struct StandbyHandler: LoopHandler, ~Copyable {
     private let listeners: WebListeners
+    private let log: LogWriter
     private let view: @Sendable () -> StandbyView
     /// Connections of web listeners.
     private var web: Set<ConnectionID> = []
@@ -23,8 +24,11 @@ struct StandbyHandler: LoopHandler, ~Copyable {
     }
 
     /// - Parameter view: called for each refusal.
-    init(_ listeners: WebListeners, view: @escaping @Sendable () -> StandbyView) {
+    init(
+        _ listeners: WebListeners, log: LogWriter, view: @escaping @Sendable () -> StandbyView
+    ) {
         self.listeners = listeners
+        self.log = log
         self.view = view
     }
 
@@ -40,17 +44,28 @@ struct StandbyHandler: LoopHandler, ~Copyable {
         _ bytes: ByteRange, from connection: ConnectionID, in loop: inout EventLoop
     ) -> Consumption {
         let received = Array(loop.arena[Int(bytes.offset)..<bytes.endOffset])
+        let isWeb = web.contains(connection)
         let answer =
-            web.contains(connection)
+            isWeb
             ? StandbyAnswer.http(received, view) : StandbyAnswer.packet(received, view)
         switch answer {
         case .incomplete: return Consumption(consumed: 0)
         case .nothing: loop.close(connection, afterFlush: false)
         case .bytes(let answer):
+            if !isWeb { noteRefusal(of: connection, in: loop) }
             _ = answer.withUnsafeBytes { loop.append($0, to: connection, .required) }
             loop.close(connection, afterFlush: true)
         }
         return Consumption(consumed: Int(bytes.count))
+    }
+
+    private func noteRefusal(of connection: ConnectionID, in loop: borrowing EventLoop) {
+        let primary = String(decoding: view().address, as: UTF8.self)
+        log.writeRefusal(
+            .loginRefused, of: loop.peer(of: connection), user: "", reason: .useAnotherServer,
+            primary.isEmpty
+                ? "this node is a standby, and no primary is known"
+                : "this node is a standby; the primary is \(primary)")
     }
 
     mutating func deadlineReached(

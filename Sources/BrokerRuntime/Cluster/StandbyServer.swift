@@ -31,7 +31,7 @@ final class StandbyServer {
         configuration.outgoingTotalMaximum = settings.limits.outgoingBytes
         configuration.authenticationMilliseconds =
             UInt64(settings.limits.authenticationSeconds) * 1000
-        let handler = Box(StandbyHandler(listeners.web, view: view))
+        let handler = Box(StandbyHandler(listeners.web, log: log, view: view))
         let (handle, sockets) = (handle, listeners.listeners)
         loop = Thread(name: "standby") {
             do throws(TransportError) {

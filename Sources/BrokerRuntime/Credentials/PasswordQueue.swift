@@ -1,6 +1,6 @@
 // Logins whose passwords wait to be hashed, in a fair order: each address has a turn after every
-// other one, and a share of the room. A stranger who fills the queue delays others by one login
-// for each address, and keeps nobody out from fewer than 512 networks.
+// other one, and a share of the room. An attacker who fills the queue delays others by one login
+// for each address, and needs 512 networks to keep anybody out.
 
 import BrokerTerms
 
@@ -10,7 +10,7 @@ struct PasswordQueue<Login> {
     enum Admission {
         case waits
         /// It waits. The newest login of the address that had most has lost its place.
-        case displaced(ConnectionID, Login)
+        case displaced(ConnectionID)
         /// Its address has ``shareMaximum`` waiting.
         case overShare
         /// The queue is full, and no address has two more waiting than this one.
@@ -52,7 +52,7 @@ struct PasswordQueue<Login> {
                 most.value.count > own + 1, let newest = most.value.last
             else { return .full }
             remove(newest.connection)
-            admission = .displaced(newest.connection, newest.login)
+            admission = .displaced(newest.connection)
         }
         if own == 0 { turns.append(address) }
         waiting[address, default: []].append((connection, login))

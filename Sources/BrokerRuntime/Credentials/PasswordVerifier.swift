@@ -77,8 +77,11 @@ package final class PasswordVerifier: Sendable {
     /// Passwords that are recognized: 100 bytes each. A fleet that reconnects after a restart of a
     /// switch costs one keyed hash for each.
     static let knownMaximum = 65_536
-    /// Half of the cores: the others serve those who are logged in.
-    private static let threadCount = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)) / 2)
+    /// Half of the cores, at most ``threadCountMaximum``: the others serve those who are logged in.
+    private static let threadCount = min(
+        max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)) / 2), threadCountMaximum)
+    /// Each hash holds up to 64 MiB: eight at a time are half a gigabyte.
+    private static let threadCountMaximum = 8
     /// The priority of the threads, as `nice` says it: a tenth of the time of a thread that has
     /// the usual one, so that other programs do not keep clients out.
     private static let nice: Int32 = 10
@@ -86,7 +89,7 @@ package final class PasswordVerifier: Sendable {
     init(shared: SharedBroker) {
         self.shared = shared
         queue = Locked(Queue(results: Array(repeating: [], count: shared.loopHandles.count)))
-        signals = (0..<min(Self.threadCount, 8)).map { _ in WakeSignal() }
+        signals = (0..<Self.threadCount).map { _ in WakeSignal() }
     }
 
     var current: Counts { counts.withLock { $0 } }
@@ -135,7 +138,7 @@ package final class PasswordVerifier: Sendable {
                 Job(login: login, registered: registered), of: connection, from: address)
             switch admission {
             case .waits: queue.waiting.insert(connection)
-            case .displaced(let other, _):
+            case .displaced(let other):
                 queue.waiting.insert(connection)
                 queue.waiting.remove(other)
                 queue.results[Int(other.loop)].append((other, .busy))
@@ -145,7 +148,7 @@ package final class PasswordVerifier: Sendable {
         }
         switch admission {
         case .waits?: break
-        case .displaced(let other, _)?:
+        case .displaced(let other)?:
             counts.withLock { counts in
                 counts.busy += 1
                 counts.displaced += 1

@@ -6,8 +6,8 @@ import Credentials
 
 /// Verified web tokens of one event loop, by their digests.
 ///
-/// A token is found until it expires or the keys are replaced. Whether its key is still trusted,
-/// the core examines with each request.
+/// A token is found until it expires or the keys are replaced. The core examines with each request
+/// whether its key is still trusted.
 struct WebTokenCache {
     private struct Entry {
         let identity: VerifiedIdentity
@@ -15,8 +15,8 @@ struct WebTokenCache {
         let generation: UInt64
     }
 
-    /// Those that were used since ``earlier`` was replaced. When there are as many as may be, they
-    /// become the earlier ones, whose place the unused ones leave.
+    /// Tokens that were used since ``earlier`` was replaced. At half of ``countMaximum`` they
+    /// replace the earlier ones, so that unused tokens are forgotten.
     private var recent: [[UInt8]: Entry] = [:]
     private var earlier: [[UInt8]: Entry] = [:]
 

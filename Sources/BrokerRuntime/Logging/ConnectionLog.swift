@@ -184,6 +184,9 @@ package struct ConnectionLog: LogSink, ~Copyable {
         let address = closed?.address ?? loop.peer(of: transport)
         var reason = note.reason.name.description
         var detail = note.kind == .connectRefused ? explanations[note.connection] ?? "" : ""
+        if note.kind == .connectRefused, note.reason == .badUserNameOrPassword, detail.isEmpty {
+            detail = "the credential is unknown, revoked or expired"
+        }
         // The reason code for a quota does not name the limit that was reached.
         if note.limit != .none { detail = note.limit.key.description }
         if let binding = note.binding { detail = binding }

@@ -202,14 +202,23 @@ struct ListenerSet {
     // MARK: - TLS
 
     /// Reads and checks the certificates and keys that the settings name, and opens nothing.
-    static func checkFiles(_ settings: BrokerSettings) throws(StartError) {
+    ///
+    /// - Returns: the files of the certificates, and their ends in Unix seconds.
+    static func checkFiles(
+        _ settings: BrokerSettings
+    ) throws(StartError) -> [(file: String, end: Int64)] {
+        var ends: [(file: String, end: Int64)] = []
         for listener in settings.listeners {
             guard
                 let options = try options(
                     of: listener, settings: settings, preSharedKeys: PreSharedKeys())
             else { continue }
-            _ = try context(options)
+            let end = try context(options).certificateExpiryUnixSeconds
+            if !ends.contains(where: { $0.file == options.certificateChainFile }) {
+                ends.append((options.certificateChainFile, end))
+            }
         }
+        return ends
     }
 
     private static func options(

@@ -18,6 +18,8 @@ extension BrokerServer {
         _ new: LoadedConfiguration, from old: LoadedConfiguration? = nil,
         startedWith start: LoadedConfiguration
     ) -> ReloadOutcome {
+        var watched = self.files
+        let files = watched.takeChanges()
         do throws(StartError) {
             try apply(Self.reloadable(new.settings, keeping: settings))
         } catch {
@@ -33,8 +35,10 @@ extension BrokerServer {
             fields: [
                 "changed": .text(changed.map(\.key).joined(separator: " ")),
                 "needs_restart": .text(waiting.map(\.key).joined(separator: " ")),
+                "files": .text(files.joined(separator: " ")),
             ])
-        return .applied(changed: changed.map(\.key), needsRestart: waiting.map(\.key))
+        return .applied(
+            changed: changed.map(\.key), needsRestart: waiting.map(\.key), files: files)
     }
 
     /// Logs that the new configuration was refused, and why.
@@ -125,8 +129,10 @@ extension BrokerServer {
     }
 
     private func report(_ what: String, expiresInDays days: Int64, at moment: Moment) {
+        let detail = days < 0 ? "it has expired" : ""
         log.write(
-            .warning, .certificateExpires, fields: ["what": .text(what), "days": .number(days)])
+            .warning, .certificateExpires,
+            fields: ["what": .text(what), "days": .number(days), "detail": .text(detail)])
         shared.enter { state in
             state.broker.tellExpiringCertificate(
                 what, days: days, at: moment, effects: &state.effects)

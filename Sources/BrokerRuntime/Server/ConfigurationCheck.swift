@@ -9,9 +9,14 @@ import QueueStore
 public enum ConfigurationCheck {
     /// Reads and checks certificates, keys and lists as a start does, and whether the start may
     /// write the data directory and the directory of files. Opens no listener and writes nothing.
-    public static func run(_ settings: BrokerSettings) throws(StartError) {
+    ///
+    /// - Returns: what a start accepts and clients do not: certificates that have expired.
+    public static func run(_ settings: BrokerSettings) throws(StartError) -> [String] {
         _ = try TrustMaterial(settings)
-        try ListenerSet.checkFiles(settings)
+        let now = Int64(time(nil))
+        let warnings = try ListenerSet.checkFiles(settings).filter { $0.end < now }.map {
+            "the certificate in \($0.file) has expired: clients refuse it"
+        }
         do throws(StoreError) {
             try check(
                 directory: settings.dataDirectory,
@@ -27,6 +32,7 @@ public enum ConfigurationCheck {
         } catch {
             throw .credentials(error)
         }
+        return warnings
     }
 
     /// A start makes the directory if its parent is there.

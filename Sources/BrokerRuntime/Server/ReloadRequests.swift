@@ -6,8 +6,9 @@ import Threads
 /// What came of a reload.
 enum ReloadOutcome: Hashable, Sendable {
     /// The new settings are in use, but for keys that need a restart: the keys that have changed
-    /// since they were last read, and those that differ from the start.
-    case applied(changed: [String], needsRestart: [String])
+    /// since they were last read, and those that differ from the start; and the certificates, keys
+    /// and lists that have changed since they were last read.
+    case applied(changed: [String], needsRestart: [String], files: [String])
     /// The configuration or one of its files is invalid, and the old settings remain in use.
     case refused(String)
 

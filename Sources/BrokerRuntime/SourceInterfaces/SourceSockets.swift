@@ -170,12 +170,7 @@ final class SourceSockets {
     private func write(
         _ text: [UInt8], to connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
     ) {
-        let frame = SocketText.frame(text)
-        guard let target = loop.reservePacket(frame.count, for: connection, .required) else {
-            return
-        }
-        frame.withUnsafeBytes { target.copyMemory(from: $0.baseAddress!, byteCount: $0.count) }
-        loop.commitPacket(frame.count, for: connection)
+        loop.write(SocketText.frame(text), to: connection)
     }
 
     // MARK: - Messages of clients
@@ -552,7 +547,7 @@ extension SourceSockets: MessageRelay {
     }
 
     /// States that are kept for other members, each of at most
-    /// ``SourceLimits/stateBytesMaximum``.
+    /// ``SourceLimits/stateByteCountMaximum``.
     private static let statesMaximum = 64
 
     /// The core has decided again: what was told of groups may be older than a change that is to be

@@ -74,14 +74,8 @@ extension WebConnections {
     private func preflightInterface(_ request: WebRequest, _ path: [String]) -> WebAction {
         preflight(
             request,
-            methods: SourceRoute.methods(of: path).map { method in
-                switch method {
-                case .get: "GET"
-                case .post: "POST"
-                case .put: "PUT"
-                case .delete: "DELETE"
-                }
-            }, fields: ["authorization", "content-type", "qb-token", "x-diuit-application-id"])
+            methods: Self.names(of: SourceRoute.methods(of: path)),
+            fields: ["authorization", "content-type", "qb-token", "x-diuit-application-id"])
     }
 
     /// Decides on a request to an interface, as far as its head tells.
@@ -111,7 +105,10 @@ extension WebConnections {
         let route: SourceRoute
         switch place {
         case .nothing: return nothing
-        case .otherMethods: return .respond(.text(.methodNotAllowed, "this path has other methods"))
+        case .otherMethods:
+            var response = HTTPResponse.text(.methodNotAllowed, "this path has other methods")
+            response.allowed = Self.allowed(SourceRoute.methods(of: segments))
+            return .respond(response)
         case .route(let found): route = found
         }
         guard apps.has(route.interface) else { return nothing }
@@ -124,7 +121,7 @@ extension WebConnections {
             if status == 429 { response.retryAfterSeconds = AddressCounts.windowSeconds }
             return .respond(response)
         }
-        guard !isDraining, !services.health.current.contains(.draining) else {
+        guard !isStopping(isDraining) else {
             return refused(503, "the broker is stopping")
         }
         let peer = peer(of: request, on: connection, in: loop)

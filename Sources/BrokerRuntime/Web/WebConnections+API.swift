@@ -104,7 +104,7 @@ extension WebConnections {
             var response = HTTPResponse.problem(
                 .methodNotAllowed, "this path has other methods; see Allow",
                 reason: .implementationSpecificError)
-            response.allowed = allowed(place)
+            response.allowed = allowed(place.methods)
             throw RefusedRequest(.respond(response))
         }
         return found
@@ -312,8 +312,9 @@ extension WebConnections {
         return .respond(response)
     }
 
-    private static func allowed(_ place: APIPlace) -> [StaticString] {
-        place.methods.flatMap { method -> [StaticString] in
+    /// The methods for the field `Allow`. GET stands for HEAD too.
+    static func allowed(_ methods: [APIMethod]) -> [StaticString] {
+        methods.flatMap { method -> [StaticString] in
             switch method {
             case .get: ["GET", "HEAD"]
             case .post: ["POST"]

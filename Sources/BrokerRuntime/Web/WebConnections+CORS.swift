@@ -61,12 +61,12 @@ extension WebConnections {
         if operations.contains(where: \.takesContent) { fields.append("content-type") }
         if operations.contains(where: \.takesIdempotencyKey) { fields.append("idempotency-key") }
         if operations.contains(where: \.takesActingUser) { fields.append("martlet-user") }
-        return preflight(request, methods: Self.methods(place), fields: fields)
+        return preflight(request, methods: Self.names(of: place.methods), fields: fields)
     }
 
-    /// The methods of a place, without HEAD, which needs no permission (Fetch Standard, 2.2.1).
-    private static func methods(_ place: APIPlace) -> [StaticString] {
-        place.methods.map { method in
+    /// The names of methods, without HEAD, which needs no permission (Fetch Standard, 2.2.1).
+    static func names(of methods: [APIMethod]) -> [StaticString] {
+        methods.map { method in
             switch method {
             case .get: "GET"
             case .post: "POST"

@@ -78,7 +78,7 @@ extension WebConnections {
         var refusal: HTTPResponse?
         switch piece {
         case .bytes(let bytes, let isLast):
-            append(bytes, to: connection, in: &loop)
+            loop.write(bytes, to: connection)
             guard isLast else {
                 connections[connection]?.phase = .file(answer, isReading: false)
                 return

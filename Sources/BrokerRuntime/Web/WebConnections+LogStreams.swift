@@ -96,11 +96,11 @@ extension WebConnections {
         if stream.last == .max { stream.last = last } else if stream.last > last { stream.last = 0 }
         connections[connection]?.phase = .logStream(stream)
         logStreams.insert(connection)
-        append(
+        loop.write(
             HTTPEventStream.head(
                 unixSeconds: clock.moment(at: loop.now).unixSeconds,
                 retryMilliseconds: JSONLimits.retryMilliseconds, cors: stream.cors),
-            to: connection, in: &loop)
+            to: connection)
         loop.acceptConnection(connection, silenceMilliseconds: JSONLimits.heartbeatMilliseconds)
     }
 
@@ -138,7 +138,7 @@ extension WebConnections {
             } else {
                 loop.nextWake = loop.now
             }
-            append(bytes, to: connection, in: &loop)
+            loop.write(bytes, to: connection)
             connections[connection]?.phase = .logStream(stream)
         }
     }
@@ -169,7 +169,7 @@ extension WebConnections {
     ) {
         var writer = JSONWriter()
         writer.write("reason", "the token was revoked or has expired")
-        append(Self.event("closed", writer.end()), to: connection, in: &loop)
+        loop.write(Self.event("closed", writer.end()), to: connection)
         endLogStream(connection)
         loop.close(connection, afterFlush: true)
     }

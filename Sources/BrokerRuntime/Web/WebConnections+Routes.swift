@@ -21,7 +21,7 @@ extension WebConnections {
         guard let part = request.part, connections[connection]?.terms.parts.contains(part) == true
         else { return .respond(.text(.notFound, "there is nothing here")) }
         if part == .api {
-            guard !isDraining, !services.health.current.contains(.draining) else {
+            guard !isStopping(isDraining) else {
                 return .respond(
                     .problem(.unavailable, "the broker is stopping", reason: .serverShuttingDown))
             }
@@ -50,7 +50,7 @@ extension WebConnections {
         }
         guard request.isRead else {
             var response = HTTPResponse.text(.methodNotAllowed, "only GET and HEAD")
-            response.fields = ["Allow: GET, HEAD"]
+            response.allowed = ["GET", "HEAD"]
             return .respond(response)
         }
         guard !request.head.hasContent else {
@@ -65,6 +65,13 @@ extension WebConnections {
         if isDraining { findings.insert(.draining) }
         if request.hasPath(.healthz) { findings.formIntersection(.fatal) }
         return .respond(.health(findings))
+    }
+
+    /// Whether the broker is stopping: nothing new begins, although connections are still open.
+    ///
+    /// - Parameter isDraining: the core has begun to end its connections.
+    func isStopping(_ isDraining: Bool) -> Bool {
+        isDraining || services.health.current.contains(.draining)
     }
 
     private func mayReadMetrics(
@@ -98,7 +105,11 @@ extension WebConnections {
         let isMRT = request.hasPath(.mrt)
         let isJSON = request.part == .json || form != nil
         guard head.method == .get else {
-            return refused(.methodNotAllowed, "only GET", fields: ["Allow: GET"])
+            let detail: StaticString = "only GET"
+            var response = HTTPResponse.text(.methodNotAllowed, detail)
+            response.allowed = ["GET"]
+            response.closes = true
+            return .respond(response, detail: detail)
         }
         guard !head.hasContent else { return refused(.contentTooLarge, "a handshake with content") }
         guard head.wantsWebSocket, !head.traits.contains(.isVersion10) else {
@@ -127,7 +138,7 @@ extension WebConnections {
                 isMRT ? "the subprotocol mrt is not offered" : "the subprotocol mqtt is not offered"
             )
         }
-        guard !isDraining, let terms = connections[connection]?.terms else {
+        guard !isStopping(isDraining), let terms = connections[connection]?.terms else {
             return refused(.unavailable, "the broker is stopping")
         }
         var actingUser: [UInt8]?

@@ -73,7 +73,7 @@ extension WebConnections {
             return .respond(
                 .problem(.contentTooLarge, "no content is read here", reason: .packetTooLarge))
         }
-        guard !isDraining, let terms = connections[connection]?.terms else {
+        guard !isStopping(isDraining), let terms = connections[connection]?.terms else {
             return .respond(
                 .problem(.unavailable, "the broker is stopping", reason: .serverShuttingDown))
         }
@@ -152,7 +152,7 @@ extension WebConnections {
         to connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
     ) {
         keepLogStream(connection, in: &loop)
-        append(HTTPEventStream.comment, to: connection, in: &loop)
+        loop.write(HTTPEventStream.comment, to: connection)
         loop.acceptConnection(connection, silenceMilliseconds: JSONLimits.heartbeatMilliseconds)
     }
 

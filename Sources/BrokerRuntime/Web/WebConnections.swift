@@ -305,7 +305,7 @@ struct WebConnections: ~Copyable {
         _ connection: ConnectionID, with handshake: [UInt8], to form: WebSocketForm,
         in loop: inout some BrokerLoop & ~Copyable
     ) {
-        append(handshake, to: connection, in: &loop)
+        loop.write(handshake, to: connection)
         services.listeners.count(isRefusal: false)
         connections[connection] = nil
         loop.startWebSocket(connection, form)
@@ -526,7 +526,7 @@ struct WebConnections: ~Copyable {
         readingCounts.add(1, for: content.purpose.holder)
         if case .api = content.purpose { connections[connection]?.hasCredential = true }
         connections[connection]?.phase = .content(content)
-        if content.awaitsContinue { append(HTTPResponse.continuation, to: connection, in: &loop) }
+        if content.awaitsContinue { loop.write(HTTPResponse.continuation, to: connection) }
         // It has as much time as a head.
         loop.restartAuthentication(connection)
     }
@@ -619,9 +619,8 @@ struct WebConnections: ~Copyable {
         // While others wait for a login, a connection gets no further time for requests.
         response.closes = response.closes || answer.closes || (isLast && loop.isCrowded)
         services.listeners.count(isRefusal: response.status.rawValue >= 400)
-        append(
-            response.bytes(unixSeconds: clock.moment(at: loop.now).unixSeconds),
-            to: connection, in: &loop)
+        loop.write(
+            response.bytes(unixSeconds: clock.moment(at: loop.now).unixSeconds), to: connection)
         if let detail {
             let peer = answer.client ?? loop.peer(of: connection)
             logRefusal(of: peer, response.status, detail)
@@ -641,16 +640,6 @@ struct WebConnections: ~Copyable {
     ) {
         respond(
             .text(status, detail), to: .last, of: connection, detail: detail, in: &loop)
-    }
-
-    func append(
-        _ bytes: [UInt8], to connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
-    ) {
-        guard let target = loop.reservePacket(bytes.count, for: connection, .required) else {
-            return
-        }
-        bytes.withUnsafeBytes { target.copyMemory(from: $0.baseAddress!, byteCount: $0.count) }
-        loop.commitPacket(bytes.count, for: connection)
     }
 
     private func logRefusal(

@@ -1,22 +1,18 @@
 // The only random numbers of a simulation: a generator with the same numbers for the same seed on
 // every machine and with every version of the standard library.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): a counter and a mix. Each part of a simulation has its own
-/// generator, so that one part's choices do not change another's.
+import Primitives
+
+/// Each part of a simulation has its own generator, so that one part's choices do not change
+/// another's.
 struct SimulationRandom {
-    private var state: UInt64
+    private var numbers: SplitMix64
 
     init(seed: UInt64) {
-        state = seed
+        numbers = SplitMix64(seed: seed)
     }
 
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
+    mutating func next() -> UInt64 { numbers.next() }
 
     /// An independent generator.
     mutating func fork() -> SimulationRandom { SimulationRandom(seed: next()) }

@@ -83,11 +83,11 @@ package struct FCMSender {
             message = message.setting(
                 "android", android.setting("ttl", .text("\(lifetime / 1_000)s")))
         }
-        let body = JSON5Node.object([("message", message)]).json
         guard content.content.json.count <= PushLimits.fcmPayloadByteCountMaximum else {
             return .failure(
                 SendFault(.refused("PayloadTooLarge", isFinal: true), isOfContent: true))
         }
+        let body = JSON5Node.object([("message", message)]).json
         var request = TransferRequest(
             url: "\(settings.url)/v1/projects/\(settings.project)/messages:send",
             authorityFile: settings.authorityFile, timeoutSeconds: settings.timeoutSeconds,

@@ -115,7 +115,8 @@ extension WakeDispatcher {
 
     var hasUnwritten: Bool { !changes.isEmpty || syncDeadline != nil }
 
-    /// What to write now; nil for nothing. ``written(_:)`` or ``notWritten(_:now:)`` follows.
+    /// What to write now; nil for nothing. ``recordWritten()`` or ``notWritten(_:now:)``
+    /// follows.
     package mutating func nextWrite(now: Instant, isForced: Bool = false) -> [PushEntry]? {
         guard now >= recordPause else { return nil }
         let isDue = syncDeadline.map { now >= $0 } ?? false

@@ -67,7 +67,7 @@ package struct WakeDispatcher {
     private var rate: RateLimit
     private var requests = UserRequests()
     private var hookCircuit = Circuit()
-    var jitter: Jitter
+    var jitter: SplitMix64
     private var nextTicket: UInt64 = 1
     var nextSequence: UInt64
     package var deadLetters: [LostWake] = []
@@ -104,7 +104,7 @@ package struct WakeDispatcher {
         self.settings = settings
         destinations = Destinations(concurrencyMaximum: settings.concurrency)
         rate = RateLimit(perSecond: settings.ratePerSecond)
-        jitter = Jitter(seed: seed)
+        jitter = SplitMix64(seed: seed)
         brokerTime = BrokerTime(
             now.instant, atLeast: stored.wakes.reduce(0) { max($0, $1.time) })
         for (key, number) in stored.badges { badges[key.owner, default: [:]][key.id] = number }

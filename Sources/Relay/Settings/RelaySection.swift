@@ -100,12 +100,16 @@ package enum RelaySection {
             "server", "token", "tokenFile", "caFile", "device", "keepAliveSeconds", "inFlight",
             "packetMaximum",
         ]
+        var authorityOffset = node.offset
         for (key, path, node) in r.members(node, "martlet", known: known) {
             switch key {
             case "server": settings.servers = r.servers(node, path) ?? settings.servers
             case "token": settings.token = r.text(node, path) ?? ""
+            // Not empty, so that the missing token is not complained of a second time.
             case "tokenFile": settings.token = r.secret(node, path) ?? "?"
-            case "caFile": settings.authorityFile = r.text(node, path)
+            case "caFile":
+                settings.authorityFile = r.text(node, path)
+                authorityOffset = node.offset
             case "device":
                 settings.device = r.text(node, path) ?? settings.device
                 if !TextRules.isIdentifier(Array(settings.device.utf8).span.bytes) {
@@ -129,8 +133,24 @@ package enum RelaySection {
         if settings.token.isEmpty {
             r.complain("martlet.tokenFile", "is needed, or MARTLET_TOKEN", at: node.offset)
         }
-        if settings.servers.first?.transport == .tcp, settings.authorityFile != nil {
-            r.complain("martlet.caFile", "is for TLS, and the server has none", at: node.offset)
+        if let file = settings.authorityFile {
+            checkAuthorities(file, of: settings, at: authorityOffset, reader: &r)
+        }
+    }
+
+    private static func checkAuthorities(
+        _ file: String, of settings: RelaySettings, at offset: Int, reader r: inout SectionReader
+    ) {
+        let key = "martlet.caFile"
+        switch settings.servers.first?.transport {
+        case nil: break
+        case .tcp: r.complain(key, "is for TLS, and the server has none", at: offset)
+        case .tls:
+            do throws(MartletError) {
+                try settings.clientSettings(position: nil).checkTrust()
+            } catch {
+                r.complain(key, "names \(file), which has no authorities: \(error)", at: offset)
+            }
         }
     }
 

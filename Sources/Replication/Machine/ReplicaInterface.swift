@@ -88,7 +88,7 @@ public enum ReplicaEvent: Hashable, Sendable {
     case applied(LogSequence)
     /// The store was replaced by a copy of another node's.
     case copied(ReplicaPosition)
-    /// The records up to this one are in every node's store, or in a copy.
+    /// The primary and at least one standby have applied the records up to this one.
     case trimAllowed(LogSequence)
     /// The primary of a term has emitted its last output, and the log ends with this record: a
     /// standby that has applied it takes over at once.

@@ -64,7 +64,7 @@ public enum DiuitEvents {
         let isOfMeta = event == "meta.updated"
         let count = isOfMeta ? text.utf8.count : allowed?.count ?? 0
         let value = isOfMeta ? meta(text) : whiteList(allowed)
-        if value.byteCountMaximum <= SourceLimits.stateBytesMaximum,
+        if value.byteCountMaximum <= SourceLimits.stateByteCountMaximum,
             isOfMeta || count <= SourceLimits.occupantsMaximum
         {
             members[isOfMeta ? "meta" : "whiteList"] = value

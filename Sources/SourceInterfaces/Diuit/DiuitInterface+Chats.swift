@@ -123,9 +123,10 @@ extension DiuitInterface {
         case .null: return ""
         case .object:
             let text = String(decoding: value.bytes, as: UTF8.self)
-            guard text.utf8.count <= SourceLimits.chatMetaBytesMaximum else {
+            guard text.utf8.count <= SourceLimits.chatMetaByteCountMaximum else {
                 throw SourceRefusal(
-                    413, field: "meta", "has more than \(SourceLimits.chatMetaBytesMaximum) bytes")
+                    413, field: "meta",
+                    "has more than \(SourceLimits.chatMetaByteCountMaximum) bytes")
             }
             return text
         default: throw SourceRefusal(400, field: "meta", "must be an object")

@@ -36,8 +36,7 @@ public struct DiuitLogin {
     /// What `cty` says in the only version that there is. Such a JWT is for one login with its
     /// nonce, and no credential elsewhere.
     public static let contentType = "diuit-auth;v=1"
-    /// Where a device gets its pushes.
-    /// Google's push service has only one environment.
+    /// Push services by the platform that a login names; Google's has only one environment.
     static let platforms: [String: (kind: WakeTargetKind, environment: WakeTargetEnvironment)] = [
         "gcm": (.fcm, .production), "ios_sandbox": (.apns, .sandbox),
         "ios_production": (.apns, .production),

@@ -83,9 +83,9 @@ struct DiuitMessage {
         encoding = try event.members()["encoding"] == nil ? "utf8" : event.text("encoding")
         self.data = data
         meta = try event.members()["meta"] ?? .null
-        guard mime.utf8.count <= SourceLimits.mediaTypeBytesMaximum else {
+        guard mime.utf8.count <= SourceLimits.mediaTypeByteCountMaximum else {
             throw SourceRefusal(
-                400, field: "mime", "has more than \(SourceLimits.mediaTypeBytesMaximum) bytes")
+                400, field: "mime", "has more than \(SourceLimits.mediaTypeByteCountMaximum) bytes")
         }
     }
 
@@ -110,15 +110,15 @@ struct DiuitMessage {
             var rest = Array(meta.bytes)[...]
             for name in Self.metaAttributes where !rest.isEmpty {
                 // A value is whole characters.
-                var piece = rest.prefix(SourceLimits.attributeBytesMaximum)
+                var piece = rest.prefix(SourceLimits.attributeByteCountMaximum)
                 while String(validating: piece, as: UTF8.self) == nil { piece.removeLast() }
                 attributes[name] = String(decoding: piece, as: UTF8.self)
                 rest = rest.dropFirst(piece.count)
             }
-            guard rest.isEmpty, meta.bytes.count <= SourceLimits.messageMetaBytesMaximum else {
+            guard rest.isEmpty, meta.bytes.count <= SourceLimits.messageMetaByteCountMaximum else {
                 throw SourceRefusal(
                     413, field: "meta",
-                    "has more than \(SourceLimits.messageMetaBytesMaximum) bytes")
+                    "has more than \(SourceLimits.messageMetaByteCountMaximum) bytes")
             }
         default: throw SourceRefusal(400, field: "meta", "must be an object")
         }

@@ -9,14 +9,13 @@ struct DiuitPage {
     private(set) var omittedCount = 0
 
     /// Whether the next item is omitted, so that it need not be made.
-    var isFull: Bool { omittedCount > 0 || byteCount >= SourceLimits.answerBytesMaximum }
+    var isFull: Bool { omittedCount > 0 || byteCount >= SourceLimits.answerByteCountMaximum }
 
     /// Adds an item if there is room. The first one has it always.
     mutating func add(_ item: SourceValue) {
         let count = item.byteCountMaximum
-        guard !isFull, items.isEmpty || byteCount + count <= SourceLimits.answerBytesMaximum else {
-            return omit()
-        }
+        guard !isFull, items.isEmpty || byteCount + count <= SourceLimits.answerByteCountMaximum
+        else { return omit() }
         byteCount += count
         items.append(item)
     }

@@ -51,10 +51,10 @@ public struct PasswordCheck: Sendable {
         let body = try SourceBody(json: request)
         let name = try body.text("username")
         let password = try body.text("password")
-        guard password.utf8.count <= SourceLimits.passwordBytesMaximum else {
+        guard password.utf8.count <= SourceLimits.passwordByteCountMaximum else {
             throw SourceRefusal(
                 400, field: "password",
-                "has more than \(SourceLimits.passwordBytesMaximum) bytes")
+                "has more than \(SourceLimits.passwordByteCountMaximum) bytes")
         }
         let user = try apps.user(named: name, interface: request.route.interface)
         guard request.route == .passwordLogin else {

@@ -136,10 +136,10 @@ struct QuickBloxFilter {
                 || fields.allowsOthers
         else { throw SourceRefusal(400, field: member.name, "is no field of a condition") }
         // A text is compared with each of a thousand messages.
-        if comparison == .ctn, member.value.utf8.count > SourceLimits.searchBytesMaximum {
+        if comparison == .ctn, member.value.utf8.count > SourceLimits.searchByteCountMaximum {
             throw SourceRefusal(
                 400, field: member.name,
-                "has more than \(SourceLimits.searchBytesMaximum) bytes")
+                "has more than \(SourceLimits.searchByteCountMaximum) bytes")
         }
         var values = [member.value]
         switch comparison {

@@ -252,7 +252,7 @@ extension QuickBloxInterface {
             && data?["type"] == .number(DialogType.group.rawValue)
     }
 
-    /// The users of `push_all[occupants_ids]`. The source's examples also write `push`.
+    /// The users of `push_all[occupants_ids]`. QuickBlox's examples also write `push`.
     private func members(
         _ name: String, or other: String, in body: SourceBody
     ) throws(SourceRefusal) -> [String] {

@@ -54,7 +54,7 @@ extension QuickBloxInterface {
         }
         var page = filter.page(selected)
         let marks = !query.contains { $0.name == "mark_as_read" && $0.value == "0" }
-        // All messages that are listed become read, as the source says.
+        // All messages that are listed become read, as QuickBlox documents.
         if marks, let newest = page.compactMap({ Self.number(of: $0) }).max() {
             if newest > readThrough { try mark(dialog, through: newest) }
             for index in page.indices { page[index]["read"] = .number(1) }
@@ -258,7 +258,7 @@ extension QuickBloxInterface {
     ) throws(SourceRefusal) -> SourceAnswer {
         let body = try SourceBody(request)
         let query = try SourceField.read(request.query)
-        // In the query, as the source says, or in the content, as its example shows.
+        // In the query, as QuickBlox documents, or in the content, as its example shows.
         let inContent = try body.plain("chat_dialog_id")
         let inQuery = query.first { $0.name == "chat_dialog_id" }?.value
         let dialog = try dialog(inQuery ?? inContent)

@@ -90,12 +90,15 @@ struct DeadLetters {
         return Array(letters[..<count])
     }
 
-    /// Removes one; nil if there is none of this number.
-    mutating func remove(sequence: UInt64) -> DeadLetter? {
-        guard let index = letters.firstIndex(where: { $0.delivery.sequence == sequence }) else {
-            return nil
+    /// Removes those that are wanted, in one pass.
+    mutating func remove(where isWanted: (DeadLetter) -> Bool) -> [DeadLetter] {
+        var removed: [DeadLetter] = []
+        var kept: [DeadLetter] = []
+        for letter in letters {
+            if isWanted(letter) { removed.append(letter) } else { kept.append(letter) }
         }
-        byteCount -= letters[index].delivery.byteCount
-        return letters.remove(at: index)
+        letters = kept
+        byteCount -= removed.reduce(0) { $0 + $1.delivery.byteCount }
+        return removed
     }
 }

@@ -26,7 +26,7 @@ private struct KeyQueue {
 struct HookQueue {
     let settings: HookSettings
     private let schedule: RetrySchedule
-    private var jitter: Jitter
+    private var jitter: SplitMix64
     private var keys: [ExactText: KeyQueue] = [:]
     /// Keys whose turn it is, and keys that wait after a failure. A key is in one of them, or has
     /// an open request.
@@ -42,7 +42,7 @@ struct HookQueue {
     init(_ settings: HookSettings, schedule: RetrySchedule, seed: UInt64) {
         self.settings = settings
         self.schedule = schedule
-        jitter = Jitter(seed: seed)
+        jitter = SplitMix64(seed: seed)
     }
 
     private var concurrency: Int { settings.order == .hook ? 1 : settings.concurrency }
@@ -142,6 +142,8 @@ struct HookQueue {
         case dead([Delivery], DeathCause)
         /// It is tried again.
         case retried
+        /// The destination has refused it, for the `count`-th time, and it is tried again.
+        case refused(count: Int)
     }
 
     /// What a result changed about the hook as a whole.
@@ -205,18 +207,19 @@ struct HookQueue {
         let change: Change? = circuit.succeeded() ? .closed : nil
         keys[key]!.failureCount += 1
         keys[key]!.refusalCount += 1
+        let count = keys[key]!.refusalCount
         let wait = schedule.milliseconds(
             afterFailures: keys[key]!.failureCount, random: jitter.next())
         if keys[key]!.batchCount > 1 {
             keys[key]!.beginAnew()
             keys[key]!.isSingle = true
-        } else if keys[key]!.refusalCount >= settings.refusalsMaximum {
+        } else if count >= settings.refusalsMaximum {
             let dead = remove(batchOf: key)
             continueLater(key, at: nil)
             return (.dead(dead, .refused), change)
         }
         continueLater(key, at: now.advanced(byMilliseconds: wait))
-        return (.retried, change)
+        return (.refused(count: count), change)
     }
 
     /// Gives a key its next turn, if it has events.

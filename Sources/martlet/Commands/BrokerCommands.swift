@@ -110,9 +110,9 @@ enum ReloadCommand {
             StandardStream.output.print(jsonLine(reply))
             return
         }
+        let changed = reply.changed + reply.files.map(printable)
         StandardStream.output.print(
-            "reloaded; changed: "
-                + (reply.changed.isEmpty ? "nothing" : reply.changed.joined(separator: ", ")))
+            "reloaded; changed: " + (changed.isEmpty ? "nothing" : changed.joined(separator: ", ")))
         guard !reply.needsRestart.isEmpty else { return }
         StandardStream.error.print(
             "martlet: a restart is needed for \(reply.needsRestart.joined(separator: ", "))")

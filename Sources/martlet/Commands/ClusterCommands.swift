@@ -29,6 +29,24 @@ extension ParsedOptions<ClusterOption> {
 
 /// `martlet cluster status`
 enum ClusterStatusCommand {
+    /// What to say instead of "no broker runs" where a standby runs; nil if none does.
+    ///
+    /// - Parameter path: the socket that a broker would have.
+    static func standbyAdvice(besideSocket path: String) -> String? {
+        guard path.hasSuffix("/" + AdministrationLine.socketName) else { return nil }
+        let directory = path.dropLast(AdministrationLine.socketName.utf8.count)
+        guard
+            let reply = try? AdministrationClient(
+                socketPath: "\(directory)\(ClusterLine.socketName)"
+            ).send(ShowCluster()), reply.nodes.first?.part == "standby"
+        else { return nil }
+        let primary = reply.nodes.first { $0.part == "primary" }
+        return printable(
+            "this node is a standby; "
+                + (primary.map { "the primary is \($0.name) at \($0.address)" }
+                    ?? "no primary is known"))
+    }
+
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<ClusterOption>.options(arguments)
         let reply = try options.ask(ShowCluster())

@@ -25,6 +25,7 @@ enum TokenListCommand {
         let broker = try options.administration()
         var table = TextTable("ID", "USER", "DEVICE", "BATCH", "EXPIRES", "LAST USE", "RIGHTS")
         var after: String?
+        var count = 0
         while true {
             let reply = try broker.send(
                 ListTokens(
@@ -39,8 +40,14 @@ enum TokenListCommand {
                 guard table.printPage() else { return }
             }
             pages.take(tokens.count)
-            guard let next = reply.next, !pages.isOver else { return }
+            count += tokens.count
+            guard let next = reply.next, !pages.isOver else { break }
             after = next
+        }
+        if count == 0, selection.id != nil {
+            StandardStream.error.print(
+                "martlet: no token of app \(printable(selection.app)) has this id: it was revoked, "
+                    + "or never minted")
         }
     }
 

@@ -1,5 +1,5 @@
-// Files of another broker, which people wrote: read in whole, and told by line. A line that is no
-// UTF-8 is told and passed over, so that the others are not lost.
+// Files of another broker, which people wrote: read as a whole and reported by line. A line that
+// is not UTF-8 is reported and skipped, so that the others are not lost.
 
 import Files
 import Glibc

@@ -155,7 +155,7 @@ struct ImportPlan {
             }
             var rights = access?.rights(
                 of: name, user: user, isDevice: settings.usesUserAsDevice,
-                countMaximum: SetPassword.rightsMaximum, report: &report)
+                countMaximum: SetPassword.rightCountMaximum, report: &report)
             // Without one, the list would be that of the app.
             if rights == [] { rights = ["!subscribe:#", "!publish:#"] }
             passwords.append(
@@ -348,10 +348,10 @@ struct ImportPlan {
                     + "subscribe again after the move")
             return
         }
-        guard session.filters.count <= ImportSession.filtersMaximum else {
+        guard session.filters.count <= ImportSession.filterCountMaximum else {
             report.add(
                 .refused, at: path,
-                "\(text): more than \(ImportSession.filtersMaximum) subscriptions")
+                "\(text): more than \(ImportSession.filterCountMaximum) subscriptions")
             return
         }
         guard let user = user(of: session.userName) else {

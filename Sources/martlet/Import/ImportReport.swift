@@ -40,13 +40,13 @@ struct ImportReport {
         lines.append(Line(verdict: verdict, place: place, text: text))
     }
 
-    /// Says of what a line had taken that it is not.
+    /// Marks a line as not taken, with the reason.
     mutating func refuse(at index: Int, _ reason: String) {
         let line = lines[index]
         lines[index] = Line(verdict: .refused, place: line.place, text: "\(line.text): \(reason)")
     }
 
-    /// Says of what a line had taken that a part of it is not.
+    /// Marks a line as changed, with the difference.
     mutating func change(at index: Int, _ difference: String) {
         let line = lines[index]
         lines[index] = Line(

@@ -301,7 +301,7 @@ struct APIStep {
                 query: "?after=0&limit=10", answer: #""last":"#),
             APIStep(
                 method: "POST", template: "/reload", path: "/reload",
-                answer: #"{"changed":[],"needsRestart":[]}"#),
+                answer: #"{"changed":[],"files":[],"needsRestart":[]}"#),
             APIStep(
                 method: "PUT", template: "/log-level", path: "/log-level",
                 body: #"{"level":"debug"}"#, answer: #"{"previous":"info"}"#),

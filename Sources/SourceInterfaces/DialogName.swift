@@ -1,5 +1,5 @@
-// The ids of dialogs, messages and users of QuickBlox, made from what the broker names them by, so
-// that nothing has to be stored.
+// The ids of dialogs and messages, made from what the broker names them by, so that nothing has to
+// be stored.
 
 /// A dialog: a group by its id, or two users.
 enum DialogName: Hashable, Sendable {
@@ -83,12 +83,4 @@ struct DialogMessageName: Hashable, Sendable {
     }
 
     var identifier: String { "\(dialog.identifier).\(number)" }
-}
-
-extension SourceValue {
-    /// A user's id: a number where it is written like one, as all ids of QuickBlox are.
-    static func user(_ name: String) -> SourceValue {
-        guard let number = Int64(name), "\(number)" == name else { return .text(name) }
-        return .number(number)
-    }
 }
