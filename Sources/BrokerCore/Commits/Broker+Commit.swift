@@ -202,6 +202,7 @@ extension Broker {
         case .session(let session)?:
             takeBack(entry, session, in: &step)
         case .offlineQueue(let user)?:
+            noteTakenBack(user: user, device: nil, in: &step)
             queues.countOut(
                 offlineQueue: offlineQueueIndex(of: user), count: 1,
                 byteCount: UInt64(entry.byteCount))
@@ -259,6 +260,9 @@ extension Broker {
                 memory.noteDoubt(about: entry.message)
             }
         }
+        sessions[session].inbox.overflowCount += 1
+        noteTakenBack(
+            user: sessions[session].user, device: sessions[session].device, in: &step)
         refuseReceiver(of: entry.message)
     }
 
@@ -531,6 +535,7 @@ extension Broker {
         of message: Index<Message>, sender: Index<Session>, position: Int, in step: inout Step
     ) {
         counters.sendsTakenBack += 1
+        note(.sendRefused, session: sender, reason: .quotaExceeded, limit: .store, in: &step)
         let entry = sessions[sender].outbox.remove(at: position)
         if entry.namesRefusals { sessions[sender].senderState.value.takeNames(of: entry) }
         if memory.messages[message].mayHaveArrived {

@@ -94,6 +94,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case wakeRight
     case wakeStep
     case pushText
+    case willOfLogin
 
     /// Whether it is a rule, and ``key`` a clause that tells it.
     public var isRule: Bool { rawValue >= Self.receiptsRight.rawValue }
@@ -188,6 +189,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .wakeLanguage: "a language has letters, digits and dashes"
         case .wakeRight: "no right allows to see the wake targets of this user"
         case .wakeStep: "the broker does not know this kind or this step of a wake-up"
+        case .willOfLogin: "the will of the login is refused"
         case .pushText: "push is no JSON object of at most 4,096 bytes"
         }
     }

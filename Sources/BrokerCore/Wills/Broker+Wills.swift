@@ -62,10 +62,12 @@ extension Broker {
     ) {
         counters.requestsRefused += 1
         if limit == .store { counters.requestsOverQuota += 1 }
+        let isPartOfLogin = requestIdentifier == Self.willOfLogin
         note(
             .sendRefused, session: session, reason: reason,
-            subject: subject(of: request.message.target, in: step.bytes), limit: limit, in: &step)
-        if requestIdentifier == Self.willOfLogin {
+            subject: subject(of: request.message.target, in: step.bytes),
+            limit: isPartOfLogin && limit == .none ? .willOfLogin : limit, in: &step)
+        if isPartOfLogin {
             close(session, reason, in: &step)
             return
         }
