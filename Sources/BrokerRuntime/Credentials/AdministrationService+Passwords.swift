@@ -27,8 +27,8 @@ extension AdministrationService {
                 guard known.expiresUnixSeconds > clock.moment().unixSeconds else {
                     throw AdministrationRefusal(
                         .payloadFormatInvalid,
-                        "the password of \"\(request.name)\" has expired: set it with an expiry, or "
-                            + "revoke it before")
+                        "the password of \"\(request.name)\" has expired: set it with an expiry, "
+                            + "or revoke it before")
                 }
                 password.expiresUnixSeconds = known.expiresUnixSeconds
             }
