@@ -83,6 +83,7 @@ let package = Package(
             name: "Configuration",
             dependencies: ["BrokerTerms", "CommandLineOptions", "Files", "JSON5"]),
         .target(name: "Administration", dependencies: ["BrokerTerms"]),
+        .target(name: "WakeTemplates", dependencies: ["JSON5"]),
         .target(
             name: "SourceInterfaces",
             dependencies: ["Administration", "BrokerTerms", "WireFormat"], swiftSettings: spans),
@@ -103,6 +104,7 @@ let package = Package(
                 .embedInCode("Page/navigation.js"),
                 .embedInCode("Page/overview.js"),
                 .embedInCode("Page/receipts.js"),
+                .embedInCode("Page/templates.js"),
                 .embedInCode("Page/users.js"),
             ]),
 
@@ -112,7 +114,7 @@ let package = Package(
             dependencies: [
                 "BrokerTerms", "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials",
                 "Replication", "QueueStore", "NetTransport", "Configuration", "Administration",
-                "Dashboard", "SourceInterfaces", "Threads", "CLinuxShims",
+                "Dashboard", "SourceInterfaces", "WakeTemplates", "Threads", "CLinuxShims",
             ],
             swiftSettings: hot + spans),
         .target(
@@ -160,9 +162,9 @@ let package = Package(
         .target(
             name: "Push",
             dependencies: [
-                "Relay", "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms",
-                "Primitives", "NetTransport", "Threads", "CommandLineOptions", "Files", "JSON5",
-                "CCurl", "COpenSSL",
+                "WakeTemplates", "Relay", "ClientProgram", "MartletClient", "WireFormat",
+                "BrokerTerms", "Primitives", "NetTransport", "Threads", "CommandLineOptions",
+                "Files", "JSON5", "CCurl", "COpenSSL",
             ]),
 
         // Programs.
@@ -274,8 +276,9 @@ let package = Package(
         .testTarget(
             name: "PushTests",
             dependencies: [
-                "Push", "Relay", "MartletClient", "WireFormat", "BrokerTerms", "Primitives",
-                "CommandLineOptions", "Files", "JSON5", "Threads", "TestSurroundings",
+                "Push", "WakeTemplates", "Relay", "MartletClient", "WireFormat", "BrokerTerms",
+                "Primitives", "CommandLineOptions", "Files", "JSON5", "Threads",
+                "TestSurroundings",
             ],
             // The far sides, which Python interprets.
             exclude: ["FarSides"]),

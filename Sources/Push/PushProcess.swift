@@ -7,6 +7,7 @@ import JSON5
 import MartletClient
 import Primitives
 import Relay
+import WakeTemplates
 
 /// Stops a running relay from other threads.
 public final class PushControl: Sendable {
@@ -126,7 +127,7 @@ public enum PushQuestions {
             }
             kinds = [known]
         } else {
-            kinds = WakeKind.allCases.filter { settings.speaks($0) && $0 != .udp }
+            kinds = WakeKind.allCases.filter { settings.speaks($0) && $0.hasContent }
         }
         var pushed: [UInt8] = []
         if let push {

@@ -182,6 +182,8 @@ extension Broker: StoreVisitor {
             try restorePassword(key, value)
         case .wakeTargets:
             try restoreWakeTarget(key, value)
+        case .wakeTemplates:
+            try restoreWakeTemplate(key, value)
         }
     }
 

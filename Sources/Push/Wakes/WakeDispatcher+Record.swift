@@ -154,6 +154,7 @@ extension WakeDispatcher {
         }
         for letter in deadLetters { entries.append(.lost(letter)) }
         for key in gone { entries.append(.gone(key)) }
+        for (kind, json) in templates.all { entries.append(.template(kind, json)) }
         return entries
     }
 

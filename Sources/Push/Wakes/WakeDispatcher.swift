@@ -14,6 +14,7 @@ import JSON5
 import MartletClient
 import Primitives
 import Relay
+import WakeTemplates
 
 package struct WakeDispatcher {
     /// An attempt to make.
@@ -72,6 +73,7 @@ package struct WakeDispatcher {
     var gone: Set<WakeKey>
     var removals = Queue<WakeKey>()
     var reports = WakeReports()
+    var templates: BrokerTemplates
     var refusedRemovals = PriorityQueue<Instant, WakeKey>()
     var removingCount = 0
     /// The broker's last event.
@@ -99,6 +101,8 @@ package struct WakeDispatcher {
         jitter = Jitter(seed: seed)
         for (key, number) in stored.badges { badges[key.owner, default: [:]][key.id] = number }
         gone = stored.gone
+        templates = BrokerTemplates(
+            isContentAllowed: settings.hasContents, stored: stored.templates)
         log = WakeLog(
             perTargetMaximum: settings.logPerTargetMaximum, countMaximum: settings.logMaximum)
         nextSequence = stored.highestSequence + 1
@@ -148,6 +152,7 @@ package struct WakeDispatcher {
     private mutating func accept(_ request: WakeRequest, record: InboxRecord?, now: Moment) {
         totals.malformed += UInt64(request.unknownCount)
         let latest = now.unixMilliseconds + PushLimits.validityMilliseconds
+        takeTemplates(of: request)
         for target in request.targets {
             totals.asked += 1
             let wake = Wake(
@@ -307,7 +312,7 @@ package struct WakeDispatcher {
 
     private mutating func sendAttempt(_ wake: Wake, to destination: String) -> Attempt {
         totals.attempts += 1
-        guard let template = settings.template(for: wake.target.kind) else {
+        guard let template = template(for: wake.target.kind) else {
             preconditionFailure("a wake-up \(wake.sequence) of a kind that is not set")
         }
         let target = targets[wake.key]
