@@ -56,6 +56,9 @@ package struct WakeDispatcher {
             isAsked = false
             answer = nil
             isSenderRefused = false
+            // It has attempts of its own; the circuit of the destination bounds all of them.
+            failureCount = 0
+            refusalCount = 0
         }
     }
 
@@ -157,7 +160,9 @@ package struct WakeDispatcher {
         guard case .brokerEvent(let json) = message.kind else { return }
         switch WakeEvent(Array(json.utf8)) {
         case .request(let request): accept(request, record: message.record, now: now)
-        case .withdrawn(let user): withdraw(user, now: now)
+        case .withdrawn(let user, nil): withdraw(user, now: now)
+        case .withdrawn(let user, let target?):
+            remove(WakeKey(user: user, id: target), now: now)
         case nil:
             totals.malformed += 1
             log("event_malformed", "bytes=\(json.utf8.count)")
@@ -240,6 +245,20 @@ package struct WakeDispatcher {
             changes.append(.settled(key))
             if !target.isInFlight { forget(key) }
         }
+    }
+
+    /// A target is removed: nothing is sent there any more, tests neither.
+    private mutating func remove(_ key: WakeKey, now: Moment) {
+        setBadge(key, 0)
+        guard let target = targets[key] else { return }
+        for wake in [target.pending, target.next].compactMap({ $0 }) {
+            totals.withdrawn += 1
+            note(wake, .withdrawn, detail: "", now: now)
+        }
+        targets[key]!.next = nil
+        targets[key]!.pending = nil
+        changes.append(.settled(key))
+        if !target.isInFlight { forget(key) }
     }
 
     mutating func forget(_ key: WakeKey) {

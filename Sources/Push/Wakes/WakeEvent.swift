@@ -7,7 +7,8 @@ import WakeTemplates
 /// An event of the broker.
 package enum WakeEvent: Sendable {
     case request(WakeRequest)
-    case withdrawn(user: String)
+    /// The user need not be woken any more; with a target, that one is removed.
+    case withdrawn(user: String, target: UInt64?)
 
     package init?(_ json: [UInt8]) {
         guard let node = try? JSON5Parser.parse(json, isOfOthers: true),
@@ -17,7 +18,7 @@ package enum WakeEvent: Sendable {
         case "WAKE_REQUEST":
             guard let request = WakeRequest(node, user: user) else { return nil }
             self = .request(request)
-        case "WAKE_WITHDRAWN": self = .withdrawn(user: user)
+        case "WAKE_WITHDRAWN": self = .withdrawn(user: user, target: node["target"]?.number)
         default: return nil
         }
     }
