@@ -42,6 +42,7 @@ public struct Broker: ~Copyable, Sendable {
     var inspections = Inspections()
     var wakes = WakeTable()
     var wakeReports = WakeReportTable()
+    var wakeTemplates = WakeTemplateTable()
     var brokerEvents = BrokerEventQueue()
 
     var deadlines: Deadlines

@@ -495,6 +495,9 @@ public struct CoreLimits: Sendable {
     /// Maximum bytes of the address of a wake target: tokens of push services and URLs in the field
     /// are shorter.
     public static let wakeAddressBytesMaximum = 2_048
+    /// Maximum bytes of a template of wake-ups: push services transport 4 KiB, with the values of
+    /// its variables.
+    public static let wakeTemplateBytesMaximum = 2_048
     /// Maximum number of entries of a user that a relay reported: the last days of one wake-up an
     /// hour, with an entry for the request and one for what came of it.
     public static let wakeReportsOfUserMaximum = 100

@@ -8,6 +8,7 @@ import JSON5
 import MartletClient
 import Primitives
 import Relay
+import WakeTemplates
 
 struct PushRelay: ~Copyable {
     private let settings: PushSettings

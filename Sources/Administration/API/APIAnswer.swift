@@ -129,6 +129,11 @@ extension APIOperation {
             ]
         case .removeWakeTarget: [.boolean("isRemoved")]
         case .testWake: [.number("targetCount")]
+        case .setWakeTemplate: [.text("template")]
+        case .listWakeTemplates:
+            [.objects("templates", .text("kind"), .text("template"))]
+        case .removeWakeTemplate: [.boolean("isRemoved")]
+        case .tryWakeTemplate: [.text("content")]
         case .listWakeLog:
             [
                 .objects(

@@ -183,6 +183,8 @@ extension Broker: StoreVisitor {
             try restorePassword(key, value)
         case .wakeTargets:
             try restoreWakeTarget(key, value)
+        case .wakeTemplates:
+            try restoreWakeTemplate(key, value)
         }
     }
 

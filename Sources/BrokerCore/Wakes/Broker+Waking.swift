@@ -180,6 +180,10 @@ extension Broker {
         text.write("count", number: max(waitingCount(of: user) + pulled, isTest ? 0 : 1))
         text.write("expires", number: expires)
         if isTest { text.write("test", raw: "true".utf8) }
+        let app = registry.users[user].app
+        if let templates = wakeTemplates(of: app, for: targets) {
+            text.write("templates", raw: templates)
+        }
         let left = expires > moment.unixMilliseconds ? expires - moment.unixMilliseconds : 0
         return (text.end(news?.members ?? []), max(left / 1_000, 1))
     }

@@ -5,6 +5,7 @@ import CommandLineOptions
 import JSON5
 import Primitives
 import Relay
+import WakeTemplates
 
 package enum RequestSender {
     /// The request for a wake-up, or the outcome where none can be made.

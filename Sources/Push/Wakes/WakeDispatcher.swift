@@ -14,6 +14,7 @@ import JSON5
 import MartletClient
 import Primitives
 import Relay
+import WakeTemplates
 
 package struct WakeDispatcher {
     /// An attempt to make.
@@ -75,6 +76,7 @@ package struct WakeDispatcher {
     var gone: Set<WakeKey>
     var removals = Queue<WakeKey>()
     var reports = WakeReports()
+    var templates: BrokerTemplates
     var refusedRemovals = PriorityQueue<Instant, WakeKey>()
     var removingCount = 0
     /// The broker's last event.
@@ -109,6 +111,8 @@ package struct WakeDispatcher {
             now.instant, atLeast: stored.wakes.reduce(0) { max($0, $1.time) })
         for (key, number) in stored.badges { badges[key.owner, default: [:]][key.id] = number }
         gone = stored.gone
+        templates = BrokerTemplates(
+            isContentAllowed: settings.hasContents, stored: stored.templates)
         log = WakeLog(
             perTargetMaximum: settings.logPerTargetMaximum, countMaximum: settings.logMaximum)
         nextSequence = stored.highestSequence + 1
@@ -163,6 +167,7 @@ package struct WakeDispatcher {
     private mutating func accept(_ request: WakeRequest, record: InboxRecord?, now: Moment) {
         totals.malformed += UInt64(request.unknownCount)
         let latest = BrokerTime.sum(request.time, PushLimits.validityMilliseconds)
+        takeTemplates(of: request)
         for target in request.targets {
             totals.asked += 1
             let wake = Wake(
@@ -334,7 +339,7 @@ package struct WakeDispatcher {
         _ wake: Wake, to destination: String, now: Moment
     ) -> Attempt {
         totals.attempts += 1
-        guard let template = settings.template(for: wake.target.kind) else {
+        guard let template = template(for: wake.target.kind) else {
             preconditionFailure("a wake-up \(wake.sequence) of a kind that is not set")
         }
         let target = targets[wake.key]

@@ -2,6 +2,7 @@
 // and changes nothing.
 
 import JSON5
+import WakeTemplates
 
 /// An event of the broker.
 package enum WakeEvent: Sendable {
@@ -36,6 +37,8 @@ package struct WakeRequest: Sendable {
     package var push: [UInt8] = []
     package var text = ""
     package var isTest = false
+    /// The broker's templates for the kinds of the targets, as JSON.
+    package var templates: [WakeKind: [UInt8]] = [:]
     /// Targets of a kind that this version does not know.
     package var unknownCount = 0
 
@@ -70,5 +73,9 @@ package struct WakeRequest: Sendable {
         text = node["b"]?.text ?? ""
         if let push = node["push"], case .object = push.value { self.push = push.json }
         if case .boolean(true)? = node["test"]?.value { isTest = true }
+        for member in node["templates"]?.members ?? [] {
+            guard let kind = WakeKind(rawValue: member.key) else { continue }
+            templates[kind] = member.node.json
+        }
     }
 }

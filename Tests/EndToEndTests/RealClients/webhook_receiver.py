@@ -158,7 +158,7 @@ class Receiver(asyncio.Protocol):
             if options.quiet:
                 continue
             source = data.get("topic") or data.get("group") or data.get("from", "")
-            text = data.get("b", data.get("payload", ""))
+            text = data.get("b", data.get("payload", data.get("content", {}).get("text", "")))
             say(f"{word} hook={path[1:]} type={event['type']} id={event['id']} "
                 f"source={source} text={text}.")
 

@@ -3,6 +3,7 @@
 import BrokerTerms
 import MartletClient
 import Primitives
+import WakeTemplates
 
 @testable import Push
 @testable import Relay

@@ -111,7 +111,7 @@ extension WakeTarget {
 }
 
 extension WakeTargetKind {
-    fileprivate init(_ kind: WakeTarget.Kind) {
+    init(_ kind: WakeTarget.Kind) {
         guard let known = WakeTargetKind(rawValue: "\(kind.name)") else {
             preconditionFailure("\(kind.name) is no kind of administrators")
         }
