@@ -47,7 +47,9 @@ package struct TemplateText: Sendable {
                 position: TextPosition(offset: offset, in: text), message: "\(key) \(message)")
         }
         if let first { throw first }
-        guard let template else { preconditionFailure("a template without a fault was refused") }
+        guard let template else {
+            preconditionFailure("a template of \(text.count) bytes without a fault is refused")
+        }
         self.template = template
         json = node.json
     }
