@@ -19,6 +19,7 @@ extension Broker {
         sendKeys.checkInvariants()
         tracking.checkInvariants()
         wakes.checkInvariants()
+        moderation.checkInvariants()
         checkConversations()
         checkCounts()
         for session in sessions.places where sessions.contains(session) {
