@@ -162,7 +162,7 @@ extension Broker {
             rights: sender.rights, isMQTT: false)
     }
 
-    private mutating func send(
+    mutating func send(
         _ request: SendRequest, as user: Index<User>, by principal: Principal, key: SendKey?,
         in step: inout Step
     ) -> OperatorSend {
