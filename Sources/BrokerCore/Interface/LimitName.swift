@@ -101,6 +101,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case moderatorSilent
     case verdictForm
     case moderatedReplacement
+    case moderatedInterface
 
     /// Whether it is a rule, and ``key`` a clause that tells it.
     public var isRule: Bool { rawValue >= Self.receiptsRight.rawValue }
@@ -203,6 +204,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .moderatorSilent: "the moderator of the app did not decide in time"
         case .verdictForm: "a verdict has another topic, or a text that is not allowed"
         case .moderatedReplacement: "a message that is moderated can only be recalled"
+        case .moderatedInterface: "messages of this app are moderated: send them in another way"
         }
     }
 }

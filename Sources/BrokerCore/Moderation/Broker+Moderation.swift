@@ -16,12 +16,12 @@ import Primitives
 
 extension Broker {
     /// The moderation of an app; nil if it has none.
-    private func moderation(ofApp app: Index<App>) -> ModerationPolicy? {
+    func moderation(ofApp app: Index<App>) -> ModerationPolicy? {
         limits.policy(ofApp: registry.apps[app].name).moderation
     }
 
     /// Whether a moderator decides on a message.
-    private func covers(
+    func covers(
         _ policy: ModerationPolicy, _ request: SendRequest, in step: borrowing Step
     ) -> Bool {
         switch request.target {
@@ -151,7 +151,7 @@ extension Broker {
             .held(queue), at: first.verdict == nil ? first.deadline : moment.instant)
     }
 
-    /// Lets the first message of a queue go, because it is decided on.
+    /// Sets the deadline of the first message of a queue that is new, or decided on.
     mutating func armDecided(_ queue: Index<HeldQueue>, at moment: Moment) {
         arm(queue, at: moment)
     }
@@ -159,7 +159,7 @@ extension Broker {
     // MARK: - Asking
 
     /// Asks the connected devices of the moderator. Returns false if there is none.
-    private mutating func ask(
+    mutating func ask(
         _ policy: ModerationPolicy, about request: SendRequest, _ question: UInt64,
         of user: Index<User>, device: Name, app: Index<App>, in step: inout Step
     ) -> Bool {
@@ -233,7 +233,11 @@ extension Broker {
                 release(send, of: session, refusesSilence: refusesSilence, in: &step)
             case .principal(let principal):
                 guard !refusesSilence, !send.isRefused else { return }
-                release(send, of: principal, in: &step)
+                _ = release(send, of: principal, key: nil, in: &step)
+            case .request(let principal, let number, let key):
+                release(
+                    send, of: principal, key: key, number: number, refusesSilence: refusesSilence,
+                    in: &step)
             }
         }
         if send.request.isUnusual { wakes.forgetPush() }
@@ -279,14 +283,18 @@ extension Broker {
         return recentSend(Array(request.messageIdentifier.bytes(in: step.bytes)), of: sender)
     }
 
-    /// Sends a transient message of a connection that has ended, if its user and its app are there.
-    private mutating func release(
-        _ send: HeldSend, of principal: Principal, in step: inout Step
-    ) {
+    /// Sends a message of a user without a session, if the user and the app are there.
+    mutating func release(
+        _ send: HeldSend, of principal: Principal, key: SendKey?, in step: inout Step
+    ) -> OperatorSend {
         guard let user = principal.user, registry.apps.contains(principal.app),
             registry.users[user].app == principal.app, !registry.isDeleted(user)
-        else { return }
-        _ = self.send(send.request, as: user, by: principal, key: nil, in: &step)
+        else { return .complete(OperatorSendResult(reason: .notAuthorized)) }
+        // Another request with the key may have been held too.
+        if let key, let answer = repeated(key, ofApp: principal.app, at: step.moment.instant) {
+            return answer
+        }
+        return self.send(send.request, as: user, by: principal, key: key, in: &step)
     }
 
     /// Forgets the held messages of a session whose connection ends, but not the transient ones,
@@ -352,7 +360,7 @@ extension Broker {
 
 extension SendRequest {
     /// Memory that it takes while it is held, about.
-    fileprivate var heldByteCount: Int {
+    var heldByteCount: Int {
         let target =
             switch target {
             case .user(let name), .group(let name), .topic(let name): Int(name.count)

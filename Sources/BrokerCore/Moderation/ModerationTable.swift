@@ -13,6 +13,8 @@ enum HeldSender {
     case session(Index<Session>)
     /// A user without a session, for transient messages of a connection that has ended.
     case principal(Principal)
+    /// A request of the HTTP API, whose outcome has a number.
+    case request(Principal, number: UInt64, key: SendKey?)
 }
 
 /// The held messages of one sender, in the order in which they were sent.
@@ -55,6 +57,9 @@ struct ModerationTable: ~Copyable {
     var isConfigured: Bool { didSet { isOn = isConfigured || count > 0 } }
     /// Messages that are held.
     private(set) var count = 0
+    /// What became of held requests whose outcomes were not taken; nil while they are held.
+    private var outcomes: [UInt64: OperatorSend?] = [:]
+    private var lastRequest: UInt64 = 0
     /// What the sender of the message that is being refused is told, where its result has it at
     /// once.
     var note: VerdictNote?
@@ -117,6 +122,39 @@ struct ModerationTable: ~Copyable {
         add(1, send.byteCount, app: app)
         return index
     }
+
+    /// Adds a message of a request, in a queue of its own.
+    mutating func hold(
+        _ send: HeldSend, by principal: Principal, key: SendKey?
+    ) -> (queue: Index<HeldQueue>, number: UInt64) {
+        lastRequest += 1
+        outcomes[lastRequest] = .some(nil)
+        let index = queues.insert(
+            HeldQueue(.request(principal, number: lastRequest, key: key), app: principal.app)
+        ).index
+        queues[index].sends.append(send)
+        queues[index].byteCount += send.byteCount
+        queuesOfQuestions[send.question] = index
+        add(1, send.byteCount, app: principal.app)
+        return (index, lastRequest)
+    }
+
+    /// Takes what became of a held request. Returns false if nobody waits for it.
+    mutating func settle(_ number: UInt64, _ outcome: OperatorSend) -> Bool {
+        guard outcomes[number] != nil else { return false }
+        outcomes[number] = .some(outcome)
+        return true
+    }
+
+    /// Removes and returns what became of a held request; nil while it is held.
+    mutating func takeOutcome(of number: UInt64) -> OperatorSend? {
+        guard case .some(.some(let outcome)) = outcomes[number] else { return nil }
+        outcomes[number] = nil
+        return outcome
+    }
+
+    /// Forgets that somebody waits for the outcome. The message goes on.
+    mutating func forgetOutcome(of number: UInt64) { outcomes[number] = nil }
 
     private mutating func add(_ change: Int, _ byteCount: Int, app: Index<App>) {
         let sum = sums[app] ?? (0, 0)

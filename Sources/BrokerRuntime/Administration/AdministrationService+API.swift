@@ -3,6 +3,7 @@
 import Administration
 import BrokerCore
 import BrokerTerms
+import Glibc
 import NetTransport
 import WireFormat
 
@@ -11,9 +12,13 @@ extension AdministrationService {
     /// them share a commit.
     func answerRequests() {
         var sends: [(request: APIRequest, send: PendingSend)] = []
+        var isWaiting = false
         for request in requests.takeRequests() {
+            isWaiting = isWaiting || request.heldNumber != nil
             if let send = begin(request) { sends.append((request, send)) }
         }
+        // Those that a moderator decides on are looked at again.
+        if isWaiting { usleep(Self.pauseMicroseconds) }
         if let last = sends.map(\.send.sequence).max() { shared.waitForCommit(of: last) }
         for (request, send) in sends {
             answer(request) { () throws(AdministrationRefusal) in
@@ -73,10 +78,22 @@ extension AdministrationService {
                 try beginOnly(message, of: request, by: credential, key: key)
                 return Self.empty
             }
-            switch try begin(message, by: credential, key: key) {
-            case .complete(let reply): return message.object(replying: reply)
-            case .pending(let send):
+            let progress =
+                if let number = request.heldNumber {
+                    try progress(of: message, heldAs: number)
+                } else {
+                    try begin(message, by: credential, key: key, mayBeHeld: true)
+                }
+            switch progress {
+            case .complete(let reply)?: return message.object(replying: reply)
+            case .pending(let send)?:
                 pending = send
+                return nil
+            case .held(let number)?:
+                awaitVerdict(number, of: request)
+                return nil
+            case nil:
+                requests.addAgain(request)
                 return nil
             }
         }
@@ -113,6 +130,13 @@ extension AdministrationService {
         return nil
     }
 
+    /// Lets the request wait for the verdict on its message, while others have their turns.
+    private func awaitVerdict(_ number: UInt64, of request: APIRequest) {
+        var waiting = request
+        waiting.heldNumber = number
+        requests.addAgain(waiting)
+    }
+
     /// Hands a message to the core for a client that does not wait for its commit.
     private func beginOnly(
         _ message: SendMessage, of request: APIRequest, by credential: APICredential,
@@ -120,10 +144,13 @@ extension AdministrationService {
     ) throws(AdministrationRefusal) {
         let progress: SendProgress
         do throws(AdministrationRefusal) {
-            progress = try begin(message, by: credential, key: key)
+            progress = try begin(message, by: credential, key: key, mayBeHeld: true)
         } catch  where error.cause == .underWay {
             // The first request with the key was taken too.
             return
+        }
+        if case .held(let number) = progress {
+            shared.enter { $0.broker.forgetOutcome(ofHeldSend: number) }
         }
         guard case .pending(let send) = progress else { return }
         shared.enter { $0.broker.forgetResult(ofOperatorSend: send.number) }

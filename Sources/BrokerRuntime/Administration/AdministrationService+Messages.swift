@@ -19,6 +19,8 @@ extension AdministrationService {
     enum SendProgress {
         case complete(SendMessage.Reply)
         case pending(PendingSend)
+        /// A moderator decides on it.
+        case held(number: UInt64)
     }
 
     func send(_ request: SendMessage) throws(AdministrationRefusal) -> SendMessage.Reply {
@@ -27,6 +29,8 @@ extension AdministrationService {
         case .pending(let send):
             shared.waitForCommit(of: send.sequence)
             return try finish(send)
+        case .held(let number):
+            preconditionFailure("an operator's message \(number) is held")
         }
     }
 
@@ -35,12 +39,15 @@ extension AdministrationService {
     /// - Parameters:
     ///   - credential: whose rights decide; nil for an operator.
     ///   - key: makes the message safe to repeat.
+    ///   - mayBeHeld: whether it may wait for a moderator. Otherwise it is refused if it had to.
     func begin(
-        _ request: SendMessage, by credential: APICredential? = nil, key: SendKey? = nil
+        _ request: SendMessage, by credential: APICredential? = nil, key: SendKey? = nil,
+        mayBeHeld: Bool = false
     ) throws(AdministrationRefusal) -> SendProgress {
         let moment = clock.moment()
         let message = try EncodedSend(request, at: moment)
-        let sender = try sender(request.from, ofApp: request.app, by: credential)
+        var sender = try sender(request.from, ofApp: request.app, by: credential)
+        if case .presented? = credential { sender.moderation = mayBeHeld ? .holds : .refuses }
         let (send, sequence) = shared.enter { state in
             (
                 state.broker.send(
@@ -48,12 +55,19 @@ extension AdministrationService {
                     effects: &state.effects), state.broker.pendingSequence
             )
         }
-        switch send {
-        case nil:
+        guard let send else {
             guard shared.enter({ $0.broker.hasApp(sender.app) }) else {
                 throw Self.unknownApp(request.app)
             }
             throw Self.unknownUser(request.from, request.app)
+        }
+        return try progress(of: request, send, sequence)
+    }
+
+    private func progress(
+        of request: SendMessage, _ send: OperatorSend, _ sequence: UInt64
+    ) throws(AdministrationRefusal) -> SendProgress {
+        switch send {
         case .complete(let result): return .complete(try reply(to: request, with: result))
         case .otherContent:
             throw AdministrationRefusal(
@@ -67,7 +81,21 @@ extension AdministrationService {
                 cause: .underWay)
         case .pending(let number):
             return .pending(PendingSend(request: request, number: number, sequence: sequence))
+        case .held(let number): return .held(number: number)
         }
+    }
+
+    /// What became of a message that was held; nil while a moderator decides on it.
+    func progress(
+        of request: SendMessage, heldAs number: UInt64
+    ) throws(AdministrationRefusal) -> SendProgress? {
+        let (outcome, sequence) = shared.enter { state in
+            (
+                state.broker.takeOutcome(ofHeldSend: number), state.broker.pendingSequence
+            )
+        }
+        guard let outcome else { return nil }
+        return try progress(of: request, outcome, sequence)
     }
 
     /// The user who sends, with the rights of the credential.
@@ -137,6 +165,13 @@ extension AdministrationService {
     ) -> AdministrationRefusal {
         let message =
             switch (result.reason, result.limit) {
+            case (_, .moderatorRefused):
+                "\(result.limit.key)"
+                    + (result.verdict.map { verdict in
+                        " (\(verdict.code))"
+                            + (verdict.text.isEmpty
+                                ? "" : ": \(String(decoding: verdict.text, as: UTF8.self))")
+                    } ?? "")
             case (_, .receiptsRight):
                 "\(result.limit.key); see: martlet explain --user \(request.from) receipts "
                     + (request.group ?? request.users?.first ?? "")
@@ -170,6 +205,8 @@ extension AdministrationService {
             }
         let cause: AdministrationRefusal.Cause? =
             switch (result.reason, result.limit) {
+            case (_, .moderatorRefused): .moderated
+            case (_, .moderatorSilent): .full
             case (.notAuthorized, .receiptsRight): .forbidden
             case (_, let rule) where rule.isRule: .rule
             case (.quotaExceeded, .sendKeysOfUser): .tooMany

@@ -35,6 +35,8 @@ struct APIRequest: Sendable {
     var search: ListSearch?
     /// The recall or replacement that has begun; nil for other requests.
     var recallNumber: UInt64?
+    /// The message that a moderator decides on; nil for other requests.
+    var heldNumber: UInt64?
 
     var holder: RequestHolder { RequestHolder(credential.principal) }
     var isMessage: Bool { operation.kind == .sendMessage }
