@@ -102,6 +102,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case verdictForm
     case moderatedReplacement
     case moderatedInterface
+    case moderatedWill
+    case moderatorCredential
 
     /// Whether it is a rule, and ``key`` a clause that tells it.
     public var isRule: Bool { rawValue >= Self.receiptsRight.rawValue }
@@ -205,6 +207,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .verdictForm: "a verdict has another topic, or a text that is not allowed"
         case .moderatedReplacement: "a message that is moderated can only be recalled"
         case .moderatedInterface: "messages of this app are moderated: send them in another way"
+        case .moderatedWill: "a will cannot wait for the moderator of the app"
+        case .moderatorCredential: "a moderator needs a token or a certificate of its own"
         }
     }
 }

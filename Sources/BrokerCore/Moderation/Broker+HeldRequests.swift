@@ -10,22 +10,22 @@ extension Broker {
     @inline(never)
     mutating func moderate(
         _ request: SendRequest, as user: Index<User>, by principal: Principal, key: SendKey?,
-        refuses: Bool, in step: inout Step
+        _ sender: SendingUser, in step: inout Step
     ) -> OperatorSend? {
         guard let policy = moderation(ofApp: principal.app),
-            Array(registry.users[user].name) != policy.moderator,
-            covers(policy, request, in: step),
+            !sender.isProved || Array(registry.users[user].name) != policy.moderator,
+            covers(policy, request.target, in: step.bytes),
             // It is refused for another reason.
             !request.isUnusual || fault(ofUnusual: request, at: step.moment) == nil
         else { return nil }
-        if refuses { return refused(.notAuthorized, .moderatedInterface) }
+        if sender.moderation == .refuses { return refused(.notAuthorized, .moderatedInterface) }
         if case .refused(let reason, let limit) = authorize(
             request, by: .principal(principal), ofUser: user, in: step.bytes)
         {
             return refused(reason, limit)
         }
         let limit = moderation.limit(
-            of: nil, app: principal.app, adding: request.heldByteCount)
+            of: user, app: principal.app, adding: request.heldByteCount)
         guard limit == .none else {
             counters.heldOverLimit += 1
             return refused(.quotaExceeded, limit)
@@ -44,12 +44,12 @@ extension Broker {
                 request, in: step, question: question,
                 deadline: step.moment.instant.advanced(byMilliseconds: policy.milliseconds),
                 acceptsWhenSilent: policy.acceptsWhenSilent, verdict: nil),
-            by: principal, key: key)
+            by: principal, user: user, key: key, isAwaited: sender.moderation == .holds)
         armDecided(queue, at: step.moment)
         return .held(number: number)
     }
 
-    private mutating func refused(_ reason: ReasonCode, _ limit: LimitName) -> OperatorSend {
+    mutating func refused(_ reason: ReasonCode, _ limit: LimitName) -> OperatorSend {
         counters.sendsRefused += 1
         return .complete(OperatorSendResult(reason: reason, limit: limit))
     }
@@ -88,15 +88,9 @@ extension Broker {
         }
     }
 
-    /// Removes and returns what became of a message that was held; nil while a moderator decides on
-    /// it.
-    public mutating func takeOutcome(ofHeldSend number: UInt64) -> OperatorSend? {
-        moderation.takeOutcome(of: number)
-    }
-
-    /// Forgets the outcome of a held message whose sender does not wait for it. The message goes
-    /// on.
-    public mutating func forgetOutcome(ofHeldSend number: UInt64) {
-        moderation.forgetOutcome(of: number)
+    /// Removes and returns what became of messages that were held, by their numbers, since the last
+    /// call.
+    public mutating func takeHeldOutcomes() -> [(number: UInt64, outcome: OperatorSend)] {
+        moderation.takeOutcomes()
     }
 }

@@ -20,28 +20,63 @@ extension Broker {
         limits.policy(ofApp: registry.apps[app].name).moderation
     }
 
-    /// Whether a moderator decides on a message.
+    /// Whether a moderator decides on messages to a target.
     func covers(
-        _ policy: ModerationPolicy, _ request: SendRequest, in step: borrowing Step
+        _ policy: ModerationPolicy, _ target: SendTarget, in bytes: UnsafeRawBufferPointer
     ) -> Bool {
-        switch request.target {
+        switch target {
         case .user, .users: return policy.coversUsers
         case .group: return policy.coversGroups
         case .everybody: return policy.coversEverybody
         case .topic(let topic):
             guard !policy.topics.isEmpty else { return false }
-            let topic = Array(topic.bytes(in: step.bytes))
+            let topic = Array(topic.bytes(in: bytes))
             return policy.topics.contains { ModerationPolicy.matches($0, topic) }
         }
     }
 
-    /// Whether a moderator decides on messages to the receivers of a tracked send.
+    /// Whether a moderator decides on messages to the receivers of a tracked send. A replacement
+    /// of the moderator's own message may be another's: an app key acts for all users.
     func isModerated(_ send: Index<TrackedSend>, ofUser user: Index<User>) -> Bool {
+        guard let policy = moderation(ofApp: registry.users[user].app) else { return false }
+        return tracking.sends[send].targetKind == .group
+            ? policy.coversGroups : policy.coversUsers
+    }
+
+    /// Whether a moderator would have to decide on a will. It cannot: its sender is gone when it is
+    /// sent, and a program that may be silent would decide whether others learn of a loss.
+    func isModerated(
+        _ target: SendTarget, ofWillOf user: Index<User>, in bytes: UnsafeRawBufferPointer
+    ) -> Bool {
         guard let policy = moderation(ofApp: registry.users[user].app),
             Array(registry.users[user].name) != policy.moderator
         else { return false }
-        return tracking.sends[send].targetKind == .group
-            ? policy.coversGroups : policy.coversUsers
+        return covers(policy, target, in: bytes)
+    }
+
+    // MARK: - The moderator
+
+    /// Refuses a login as the moderator of an app with a credential that is not the user's own:
+    /// whoever may use it would decide on messages, and read them.
+    func checkModerator(_ identity: Identity) throws(ConnectRefusal) {
+        guard let policy = moderation(ofApp: identity.app), identity.user == policy.moderator,
+            !identity.access.source.provesUser
+        else { return }
+        throw ConnectRefusal(reason: .notAuthorized, limit: .moderatorCredential)
+    }
+
+    private func provesUser(_ session: Index<Session>) -> Bool {
+        live.accesses[access(of: session)].source.provesUser
+    }
+
+    /// Disconnects devices that have logged in as the moderator with credentials that do not prove
+    /// it, before the app had this moderator.
+    private mutating func closeUnproven(_ moderator: Index<User>, in step: inout Step) {
+        var unproven: [Index<Session>] = []
+        forEachSession(of: moderator) { session in
+            if sessions[session].isConnected, !provesUser(session) { unproven.append(session) }
+        }
+        for session in unproven { close(session, .notAuthorized, in: &step) }
     }
 
     // MARK: - Holding
@@ -56,12 +91,16 @@ extension Broker {
         let app = registry.users[user].app
         let policy = moderation(ofApp: app)
         let isModerator = policy.map { Array(registry.users[user].name) == $0.moderator } ?? false
+        if isModerator, !provesUser(sender) {
+            close(sender, .notAuthorized, in: &step)
+            return true
+        }
         if isModerator, isVerdict(request, in: step) {
             takeVerdict(request, from: sender, in: &step)
             return true
         }
         let queue = moderation.queue(of: sender)
-        let isCovered = !isModerator && (policy.map { covers($0, request, in: step) } ?? false)
+        let isCovered = !isModerator && (policy.map { covers($0, request.target, in: step.bytes) } ?? false)
         guard isCovered || queue != nil else { return false }
         // The moderator is asked about nothing that is refused anyway.
         if case .refused(let reason, let limit) = authorize(
@@ -70,8 +109,7 @@ extension Broker {
             refuse(request, from: sender, reason, limit: limit, in: &step)
             return true
         }
-        let byteCount = request.heldByteCount
-        let limit = moderation.limit(of: queue, app: app, adding: byteCount)
+        let limit = moderation.limit(of: user, app: app, adding: request.heldByteCount)
         guard limit == .none else {
             counters.heldOverLimit += 1
             refuse(request, from: sender, .quotaExceeded, limit: limit, in: &step)
@@ -108,7 +146,8 @@ extension Broker {
     ) {
         let request = send.request
         workload.charge(send.byteCount / CoreLimits.bytesPerWork)
-        let queue = moderation.hold(send, of: sender, app: app)
+        let queue = moderation.hold(
+            send, of: sender, user: sessions[sender].user, app: app)
         reserve(request, of: sender)
         if moderation[queue].count == 1 { arm(queue, at: step.moment) }
         if moderation[queue].count >= CoreLimits.heldPauseCount {
@@ -164,6 +203,7 @@ extension Broker {
         of user: Index<User>, device: Name, app: Index<App>, in step: inout Step
     ) -> Bool {
         guard let moderator = self.user(named: policy.moderator, app: app) else { return false }
+        closeUnproven(moderator, in: &step)
         var isPresent = false
         forEachSession(of: moderator) { isPresent = isPresent || sessions[$0].isConnected }
         guard isPresent else { return false }
@@ -225,7 +265,7 @@ extension Broker {
         if send.verdict == nil { counters.moderatorSilences += 1 }
         // A message that nobody has decided on is refused, or accepted as it is.
         let isSilent = send.verdict == nil || send.verdict == .silent
-        let refusesSilence = isSilent && !send.acceptsWhenSilent
+        let refusesSilence = send.verdict == .later || isSilent && !send.acceptsWhenSilent
         send.bytes.withUnsafeBytes { bytes in
             var step = Step(bytes: bytes, within: step)
             switch sender {
@@ -287,9 +327,11 @@ extension Broker {
     mutating func release(
         _ send: HeldSend, of principal: Principal, key: SendKey?, in step: inout Step
     ) -> OperatorSend {
+        // Another user may have the place of one that was deleted meanwhile.
         guard let user = principal.user, registry.apps.contains(principal.app),
-            registry.users[user].app == principal.app, !registry.isDeleted(user)
-        else { return .complete(OperatorSendResult(reason: .notAuthorized)) }
+            registry.users.contains(user), registry.users[user].app == principal.app,
+            registry.users[user].name == principal.names.user, !registry.isDeleted(user)
+        else { return refused(.notAuthorized, .none) }
         // Another request with the key may have been held too.
         if let key, let answer = repeated(key, ofApp: principal.app, at: step.moment.instant) {
             return answer
@@ -384,7 +426,7 @@ extension HeldSend {
     var note: VerdictNote? {
         switch verdict {
         case .refused(let note)?, .rewritten(_, let note)?: note
-        case .accepted?, .silent?, nil: nil
+        case .accepted?, .silent?, .later?, nil: nil
         }
     }
 }

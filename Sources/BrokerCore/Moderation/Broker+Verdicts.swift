@@ -6,6 +6,7 @@
 //     $verdict/NUMBER/refuse/CODE      a code below 0
 //     $verdict/NUMBER/rewrite          the payload is the new content
 //     $verdict/NUMBER/rewrite/CODE     a code above 0
+//     $verdict/NUMBER/later            no decision is possible now: the sender may send it again
 //
 // The new content of a `t`/`b` message is its text. The first verdict on a message counts.
 
@@ -54,6 +55,7 @@ extension Broker {
             refuse(request, from: moderator, reason, limit: .verdictForm, in: &step)
             return
         }
+        if form.verdict == .later { counters.moderatorSilences += 1 }
         if moderation.decide(form.question, in: queue, form.verdict) {
             armDecided(queue, at: step.moment)
         }
@@ -103,6 +105,7 @@ struct VerdictForm {
         question = number
         switch String(decoding: levels[2], as: UTF8.self) {
         case "accept" where levels.count == 3 && payload.isEmpty: verdict = .accepted
+        case "later" where levels.count == 3 && payload.isEmpty: verdict = .later
         case "refuse" where (levels.count == 3 || code < 0) && Self.isText(payload):
             verdict = .refused(VerdictNote(code: levels.count == 3 ? -1 : code, text: payload))
         case "rewrite" where levels.count == 3 || code > 0:

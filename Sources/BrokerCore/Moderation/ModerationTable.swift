@@ -20,6 +20,7 @@ enum HeldSender {
 /// The held messages of one sender, in the order in which they were sent.
 struct HeldQueue {
     fileprivate(set) var sender: HeldSender
+    let user: Index<User>
     let app: Index<App>
     fileprivate var sends: [HeldSend] = []
     /// Of the first message: those before it are gone.
@@ -28,8 +29,9 @@ struct HeldQueue {
     /// Until the first message is decided.
     var token = TimerWheel.Token.none
 
-    fileprivate init(_ sender: HeldSender, app: Index<App>) {
+    fileprivate init(_ sender: HeldSender, user: Index<User>, app: Index<App>) {
         self.sender = sender
+        self.user = user
         self.app = app
     }
 
@@ -44,12 +46,19 @@ struct HeldQueue {
     }
 }
 
+/// Held messages, and their bytes.
+private struct HeldSum {
+    var count = 0
+    var byteCount = 0
+}
+
 /// The messages that wait for verdicts.
 struct ModerationTable: ~Copyable {
     private(set) var queues = Slab<HeldQueue>()
     private var queuesOfSessions: [Index<Session>: Index<HeldQueue>] = [:]
     private var queuesOfQuestions: [UInt64: Index<HeldQueue>] = [:]
-    private var sums: [Index<App>: (count: Int, byteCount: Int)] = [:]
+    private var sums: [Index<App>: HeldSum] = [:]
+    private var sumsOfUsers: [Index<User>: HeldSum] = [:]
     private var lastQuestion: UInt64 = 0
     /// Whether a send has to be looked at: an ordinary one pays for this only.
     private(set) var isOn: Bool
@@ -57,8 +66,9 @@ struct ModerationTable: ~Copyable {
     var isConfigured: Bool { didSet { isOn = isConfigured || count > 0 } }
     /// Messages that are held.
     private(set) var count = 0
-    /// What became of held requests whose outcomes were not taken; nil while they are held.
-    private var outcomes: [UInt64: OperatorSend?] = [:]
+    /// Held requests for whose outcomes somebody waits, and outcomes that were not taken.
+    private var awaited: Set<UInt64> = []
+    private var outcomes: [(number: UInt64, outcome: OperatorSend)] = []
     private var lastRequest: UInt64 = 0
     /// What the sender of the message that is being refused is told, where its result has it at
     /// once.
@@ -89,16 +99,13 @@ struct ModerationTable: ~Copyable {
         return lastQuestion
     }
 
-    /// The limit that forbids one more message of a sender.
-    func limit(
-        of queue: Index<HeldQueue>?, app: Index<App>, adding byteCount: Int
-    ) -> LimitName {
-        if let queue {
-            guard queues[queue].count < CoreLimits.heldOfSenderMaximum,
-                queues[queue].byteCount + byteCount <= CoreLimits.heldBytesOfSenderMaximum
-            else { return .heldOfSender }
-        }
-        let sum = sums[app] ?? (0, 0)
+    /// The limit that forbids one more message of a user.
+    func limit(of user: Index<User>, app: Index<App>, adding byteCount: Int) -> LimitName {
+        let own = sumsOfUsers[user] ?? HeldSum()
+        guard own.count < CoreLimits.heldOfSenderMaximum,
+            own.byteCount + byteCount <= CoreLimits.heldBytesOfSenderMaximum
+        else { return .heldOfSender }
+        let sum = sums[app] ?? HeldSum()
         guard sum.count < CoreLimits.heldOfAppMaximum,
             sum.byteCount + byteCount <= CoreLimits.heldBytesOfAppMaximum
         else { return .heldOfApp }
@@ -107,61 +114,70 @@ struct ModerationTable: ~Copyable {
 
     /// Adds a message of a session at the end of its queue.
     mutating func hold(
-        _ send: HeldSend, of session: Index<Session>, app: Index<App>
+        _ send: HeldSend, of session: Index<Session>, user: Index<User>, app: Index<App>
     ) -> Index<HeldQueue> {
         let index: Index<HeldQueue>
         if let found = queuesOfSessions[session] {
             index = found
         } else {
-            index = queues.insert(HeldQueue(.session(session), app: app)).index
+            index = queues.insert(
+                HeldQueue(.session(session), user: user, app: app)
+            ).index
             queuesOfSessions[session] = index
         }
         queues[index].sends.append(send)
         queues[index].byteCount += send.byteCount
         if send.question != 0, send.verdict == nil { queuesOfQuestions[send.question] = index }
-        add(1, send.byteCount, app: app)
+        add(1, send.byteCount, to: index)
         return index
     }
 
     /// Adds a message of a request, in a queue of its own.
     mutating func hold(
-        _ send: HeldSend, by principal: Principal, key: SendKey?
+        _ send: HeldSend, by principal: Principal, user: Index<User>, key: SendKey?,
+        isAwaited: Bool
     ) -> (queue: Index<HeldQueue>, number: UInt64) {
         lastRequest += 1
-        outcomes[lastRequest] = .some(nil)
+        if isAwaited { awaited.insert(lastRequest) }
         let index = queues.insert(
-            HeldQueue(.request(principal, number: lastRequest, key: key), app: principal.app)
+            HeldQueue(
+                .request(principal, number: lastRequest, key: key), user: user,
+                app: principal.app)
         ).index
         queues[index].sends.append(send)
         queues[index].byteCount += send.byteCount
         queuesOfQuestions[send.question] = index
-        add(1, send.byteCount, app: principal.app)
+        add(1, send.byteCount, to: index)
         return (index, lastRequest)
     }
 
     /// Takes what became of a held request. Returns false if nobody waits for it.
     mutating func settle(_ number: UInt64, _ outcome: OperatorSend) -> Bool {
-        guard outcomes[number] != nil else { return false }
-        outcomes[number] = .some(outcome)
+        guard awaited.remove(number) != nil else { return false }
+        outcomes.append((number, outcome))
         return true
     }
 
-    /// Removes and returns what became of a held request; nil while it is held.
-    mutating func takeOutcome(of number: UInt64) -> OperatorSend? {
-        guard case .some(.some(let outcome)) = outcomes[number] else { return nil }
-        outcomes[number] = nil
-        return outcome
+    /// Removes and returns what became of held requests.
+    mutating func takeOutcomes() -> [(number: UInt64, outcome: OperatorSend)] {
+        guard !outcomes.isEmpty else { return [] }
+        defer { outcomes = [] }
+        return outcomes
     }
 
-    /// Forgets that somebody waits for the outcome. The message goes on.
-    mutating func forgetOutcome(of number: UInt64) { outcomes[number] = nil }
-
-    private mutating func add(_ change: Int, _ byteCount: Int, app: Index<App>) {
-        let sum = sums[app] ?? (0, 0)
-        let new = (sum.count + change, sum.byteCount + byteCount)
-        sums[app] = new.0 == 0 ? nil : new
+    private mutating func add(_ change: Int, _ byteCount: Int, to index: Index<HeldQueue>) {
+        let (user, app) = (queues[index].user, queues[index].app)
+        Self.add(change, byteCount, to: &sumsOfUsers[user])
+        Self.add(change, byteCount, to: &sums[app])
         count += change
         isOn = isConfigured || count > 0
+    }
+
+    private static func add(_ change: Int, _ byteCount: Int, to sum: inout HeldSum?) {
+        var new = sum ?? HeldSum()
+        new.count += change
+        new.byteCount += byteCount
+        sum = new.count == 0 ? nil : new
     }
 
     /// The message of a question.
@@ -180,7 +196,7 @@ struct ModerationTable: ~Copyable {
             queues[index].sends[position].rewrite(content)
             let growth = queues[index].sends[position].byteCount - before
             queues[index].byteCount += growth
-            add(0, growth, app: queues[index].app)
+            add(0, growth, to: index)
         }
         queues[index].sends[position].verdict = verdict
         return position == queues[index].start
@@ -202,7 +218,7 @@ struct ModerationTable: ~Copyable {
     private mutating func forget(_ send: HeldSend, of index: Index<HeldQueue>) {
         if send.question != 0 { queuesOfQuestions[send.question] = nil }
         queues[index].byteCount -= send.byteCount
-        add(-1, -send.byteCount, app: queues[index].app)
+        add(-1, -send.byteCount, to: index)
     }
 
     /// Removes a queue without messages.
@@ -251,7 +267,9 @@ struct ModerationTable: ~Copyable {
         }
         precondition(count == self.count, "\(count) messages are held, not \(self.count)")
         precondition(
-            sums.values.reduce(0) { $0 + $1.count } == count, "\(count) messages are not counted")
+            sums.values.reduce(0) { $0 + $1.count } == count
+                && sumsOfUsers.values.reduce(0) { $0 + $1.count } == count,
+            "\(count) messages are not counted")
         precondition(
             sessionCount == queuesOfSessions.count && questionCount == queuesOfQuestions.count,
             "\(sessionCount) sessions and \(questionCount) questions, not "

@@ -24,6 +24,7 @@ extension BrokerEventText {
             write("mid", string: request.messageIdentifier.bytes(in: step.bytes))
         }
         if request.isRetained { write("retained", raw: "true".utf8) }
+        write(fieldsOf: request, in: step)
         let payload = Array(request.payload.bytes(in: step.bytes))
         if !request.isRaw, let type = payload.first {
             write("t", number: UInt64(type))
@@ -31,11 +32,37 @@ extension BrokerEventText {
         } else if String(validating: payload, as: UTF8.self) != nil {
             write("payload", string: payload)
         } else {
-            begin("base64")
-            bytes.append(UInt8(ascii: "\""))
-            appendBase64(payload)
-            bytes.append(UInt8(ascii: "\""))
+            writeBase64("base64", payload)
         }
+    }
+
+    /// What receivers get beside the content, or relays get of it.
+    private mutating func write(fieldsOf request: SendRequest, in step: borrowing Step) {
+        if !request.attributes.isEmpty {
+            begin("attributes")
+            var reader = ListReader(request.attributes.bytes(in: step.bytes))
+            var separator = UInt8(ascii: "{")
+            while !reader.isAtEnd {
+                bytes.append(separator)
+                separator = UInt8(ascii: ",")
+                appendString(Array(reader.next()))
+                bytes.append(UInt8(ascii: ":"))
+                appendString(Array(reader.next()))
+            }
+            bytes.append(UInt8(ascii: "}"))
+        }
+        // As a text, so that the question can be read whatever a client calls JSON.
+        if !request.push.isEmpty { write("push", string: request.push.bytes(in: step.bytes)) }
+        if !request.properties.isEmpty {
+            writeBase64("properties", Array(request.properties.bytes(in: step.bytes)))
+        }
+    }
+
+    private mutating func writeBase64(_ name: StaticString, _ source: [UInt8]) {
+        begin(name)
+        bytes.append(UInt8(ascii: "\""))
+        appendBase64(source)
+        bytes.append(UInt8(ascii: "\""))
     }
 
     private static func list(of names: [[UInt8]]) -> [UInt8] {

@@ -8,6 +8,8 @@ enum Verdict: Hashable {
     case refused(VerdictNote)
     /// The message gets another content: the text of a `t`/`b` message, or all of the payload.
     case rewritten(content: [UInt8], VerdictNote)
+    /// The moderator cannot decide now: the sender may send the message again.
+    case later
     /// Nobody decided in time, or nobody was asked.
     case silent
 }

@@ -32,7 +32,7 @@ public enum OperatorSend: Hashable, Sendable {
     /// The result is final when all changes that are pending now are committed; see
     /// ``Broker/takeResult(ofOperatorSend:)``.
     case pending(number: UInt64)
-    /// A moderator decides on it; see ``Broker/takeOutcome(ofHeldSend:)``.
+    /// A moderator decides on it; see ``Broker/takeHeldOutcomes()``.
     case held(number: UInt64)
     /// Its key was used for another send; nothing was sent.
     case otherContent
@@ -49,13 +49,17 @@ public struct SendingUser: Sendable {
     /// The rights of the send.
     public var rights: Rights
     public var moderation = Moderation.none
+    /// Whether the credential is the user's own, and not that of an app or an operator.
+    public var isProved = false
 
     /// What becomes of a message on which a moderator decides.
     public enum Moderation: Hashable, Sendable {
         /// It is sent: an operator needs no verdict.
         case none
-        /// It waits for the verdict.
+        /// It waits for the verdict, and its sender for the outcome.
         case holds
+        /// It waits for the verdict, and nobody for the outcome.
+        case holdsUnanswered
         /// It is refused, because its sender cannot wait.
         case refuses
     }
@@ -163,8 +167,7 @@ extension Broker {
             var step = Step(bytes: $0, at: moment, effects: effects)
             if moderation.isOn, sender.moderation != .none,
                 let held = moderate(
-                    request, as: user, by: principal, key: key,
-                    refuses: sender.moderation == .refuses, in: &step)
+                    request, as: user, by: principal, key: key, sender, in: &step)
             {
                 return held
             }

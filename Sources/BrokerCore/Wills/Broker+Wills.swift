@@ -93,6 +93,9 @@ extension Broker {
         case .refused(let reason, let limit): return (reason, limit)
         case .allowed(let allowed): target = allowed
         }
+        if moderation.isOn, isModerated(request.message.target, ofWillOf: user, in: bytes) {
+            return (.notAuthorized, .moderatedWill)
+        }
         if request.message.isKept,
             case .refused(let reason, let limit) = planHistory(
                 of: request.message, sentTo: target, fromUser: user)
@@ -208,7 +211,11 @@ extension Broker {
     ) -> AuthorizedTarget? {
         let request = willTable.wills[index].request
         var reason = ReasonCode.notAuthorized
-        if let principal = principal(of: willTable.wills[index]) {
+        if moderation.isOn,
+            isModerated(request.target, ofWillOf: willTable.wills[index].user, in: bytes)
+        {
+            // It was set before the app was moderated.
+        } else if let principal = principal(of: willTable.wills[index]) {
             switch authorize(request.target, by: .principal(principal), in: bytes) {
             case .allowed(let target):
                 if target.hasRefusals {

@@ -3,7 +3,6 @@
 import Administration
 import BrokerCore
 import BrokerTerms
-import Glibc
 import NetTransport
 import WireFormat
 
@@ -12,13 +11,35 @@ extension AdministrationService {
     /// them share a commit.
     func answerRequests() {
         var sends: [(request: APIRequest, send: PendingSend)] = []
-        var isWaiting = false
         for request in requests.takeRequests() {
-            isWaiting = isWaiting || request.heldNumber != nil
             if let send = begin(request) { sends.append((request, send)) }
         }
-        // Those that a moderator decides on are looked at again.
-        if isWaiting { usleep(Self.pauseMicroseconds) }
+        finish(sends)
+    }
+
+    /// Answers the messages on which a moderator has decided.
+    func answerHeld() {
+        guard requests.hasHeld else { return }
+        var sends: [(request: APIRequest, send: PendingSend)] = []
+        let (outcomes, sequence) = shared.enter { state in
+            (state.broker.takeHeldOutcomes(), state.broker.pendingSequence)
+        }
+        for (number, outcome) in outcomes {
+            guard let (request, message) = requests.takeHeld(number) else { continue }
+            answer(request) { () throws(AdministrationRefusal) in
+                switch try progress(of: message, outcome, sequence) {
+                case .complete(let reply): return message.object(replying: reply)
+                case .pending(let send): sends.append((request, send))
+                case .held(let number): preconditionFailure("message \(number) is held again")
+                }
+                return nil
+            }
+        }
+        finish(sends)
+    }
+
+    /// Waits for the commit of messages, and answers them.
+    private func finish(_ sends: [(request: APIRequest, send: PendingSend)]) {
         if let last = sends.map(\.send.sequence).max() { shared.waitForCommit(of: last) }
         for (request, send) in sends {
             answer(request) { () throws(AdministrationRefusal) in
@@ -78,24 +99,12 @@ extension AdministrationService {
                 try beginOnly(message, of: request, by: credential, key: key)
                 return Self.empty
             }
-            let progress =
-                if let number = request.heldNumber {
-                    try progress(of: message, heldAs: number)
-                } else {
-                    try begin(message, by: credential, key: key, mayBeHeld: true)
-                }
-            switch progress {
-            case .complete(let reply)?: return message.object(replying: reply)
-            case .pending(let send)?:
-                pending = send
-                return nil
-            case .held(let number)?:
-                awaitVerdict(number, of: request)
-                return nil
-            case nil:
-                requests.addAgain(request)
-                return nil
+            switch try begin(message, by: credential, key: key, moderation: .holds) {
+            case .complete(let reply): return message.object(replying: reply)
+            case .pending(let send): pending = send
+            case .held(let number): requests.hold(request, message, as: number)
             }
+            return nil
         }
         return pending
     }
@@ -130,13 +139,6 @@ extension AdministrationService {
         return nil
     }
 
-    /// Lets the request wait for the verdict on its message, while others have their turns.
-    private func awaitVerdict(_ number: UInt64, of request: APIRequest) {
-        var waiting = request
-        waiting.heldNumber = number
-        requests.addAgain(waiting)
-    }
-
     /// Hands a message to the core for a client that does not wait for its commit.
     private func beginOnly(
         _ message: SendMessage, of request: APIRequest, by credential: APICredential,
@@ -144,13 +146,11 @@ extension AdministrationService {
     ) throws(AdministrationRefusal) {
         let progress: SendProgress
         do throws(AdministrationRefusal) {
-            progress = try begin(message, by: credential, key: key, mayBeHeld: true)
+            progress = try begin(
+                message, by: credential, key: key, moderation: .holdsUnanswered)
         } catch  where error.cause == .underWay {
             // The first request with the key was taken too.
             return
-        }
-        if case .held(let number) = progress {
-            shared.enter { $0.broker.forgetOutcome(ofHeldSend: number) }
         }
         guard case .pending(let send) = progress else { return }
         shared.enter { $0.broker.forgetResult(ofOperatorSend: send.number) }

@@ -39,15 +39,18 @@ extension AdministrationService {
     /// - Parameters:
     ///   - credential: whose rights decide; nil for an operator.
     ///   - key: makes the message safe to repeat.
-    ///   - mayBeHeld: whether it may wait for a moderator. Otherwise it is refused if it had to.
+    ///   - moderation: what becomes of it if a moderator decides on it; an operator's is sent.
     func begin(
         _ request: SendMessage, by credential: APICredential? = nil, key: SendKey? = nil,
-        mayBeHeld: Bool = false
+        moderation: SendingUser.Moderation = .refuses
     ) throws(AdministrationRefusal) -> SendProgress {
         let moment = clock.moment()
         let message = try EncodedSend(request, at: moment)
         var sender = try sender(request.from, ofApp: request.app, by: credential)
-        if case .presented? = credential { sender.moderation = mayBeHeld ? .holds : .refuses }
+        if case .presented(_, let holder)? = credential {
+            sender.moderation = moderation
+            if case .user = holder.kind { sender.isProved = true }
+        }
         let (send, sequence) = shared.enter { state in
             (
                 state.broker.send(
@@ -64,7 +67,7 @@ extension AdministrationService {
         return try progress(of: request, send, sequence)
     }
 
-    private func progress(
+    func progress(
         of request: SendMessage, _ send: OperatorSend, _ sequence: UInt64
     ) throws(AdministrationRefusal) -> SendProgress {
         switch send {
@@ -83,19 +86,6 @@ extension AdministrationService {
             return .pending(PendingSend(request: request, number: number, sequence: sequence))
         case .held(let number): return .held(number: number)
         }
-    }
-
-    /// What became of a message that was held; nil while a moderator decides on it.
-    func progress(
-        of request: SendMessage, heldAs number: UInt64
-    ) throws(AdministrationRefusal) -> SendProgress? {
-        let (outcome, sequence) = shared.enter { state in
-            (
-                state.broker.takeOutcome(ofHeldSend: number), state.broker.pendingSequence
-            )
-        }
-        guard let outcome else { return nil }
-        return try progress(of: request, outcome, sequence)
     }
 
     /// The user who sends, with the rights of the credential.
@@ -149,6 +139,7 @@ extension AdministrationService {
                 SendMessage.Refusal(user: users[Int($0.index)], reason: $0.reason.rawValue)
             }, mid: request.mid,
             reference: result.reference == 0 ? nil : Self.text(reference: result.reference))
+        reply.verdict = result.verdict.map { UInt32(clamping: $0.code) }
         reply.keptNumber = result.keptNumber == 0 ? nil : result.keptNumber
         return reply
     }

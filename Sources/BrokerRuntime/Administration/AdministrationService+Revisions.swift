@@ -15,7 +15,7 @@ extension AdministrationService {
     /// message to a group of up to tens of thousands of members is done then.
     private static let socketCommitsMaximum = 64
     /// A pause before the result is looked for again, if no commit is under way.
-    static let pauseMicroseconds: UInt32 = 1_000
+    private static let pauseMicroseconds: UInt32 = 1_000
 
     func recall(_ request: RecallMessage) throws(AdministrationRefusal) -> MessageRevision {
         try revise(Revision(request))

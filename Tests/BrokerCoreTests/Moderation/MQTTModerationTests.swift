@@ -11,7 +11,8 @@ import Testing
 
     init() {
         world.moderate { $0.topics = [Array("chat/#".utf8)] }
-        world.beginMQTT("censor/1", "ann/1", "bob/pc")
+        world.beginModerator(dialect: .mqtt5)
+        world.beginMQTT("ann/1", "bob/pc")
         world.subscribeMQTT("censor/1", "$u/censor")
         world.subscribeMQTT("bob/pc", "chat/#", "plain")
         _ = world.lines()

@@ -11,7 +11,8 @@ import Testing
 
     init() {
         world.moderate()
-        world.begin("censor/1", "ann/1", "bob/pc")
+        world.beginModerator()
+        world.begin("ann/1", "bob/pc")
     }
 
     @Test func `is delivered and answered after it was accepted, and not before`() {
@@ -180,7 +181,8 @@ import Testing
 
     init() {
         world.moderate()
-        world.begin("censor/1", "ann/1", "bob/pc")
+        world.beginModerator()
+        world.begin("ann/1", "bob/pc")
     }
 
     private func question() -> UInt64 {

@@ -13,6 +13,21 @@ extension World {
         limits.appPolicy.moderation = policy
     }
 
+    /// The moderator logs in with a token of its own.
+    func beginModerator(_ name: String = "censor/1", dialect: SessionDialect = .mrt) {
+        if connections[name] == nil {
+            addToken("token of \(name)", user: Self.split(name).user, rights: nil)
+        }
+        connect(
+            name, outbox: dialect == .mrt ? (epoch: 7, seen: 0, used: 0) : nil, dialect: dialect,
+            claim: { bytes in
+                .token(
+                    identifier: bytes.appendRange("token of \(name)"), digest: Self.tokenDigest)
+            })
+        settle()
+        _ = lines()
+    }
+
     /// The numbers of the questions in the transcript since it was last read, and its other lines.
     func questions() -> (numbers: [UInt64], others: [String]) {
         pass(milliseconds: 0)
