@@ -156,7 +156,7 @@ let package = Package(
             name: "Webhooks",
             dependencies: [
                 "Relay", "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms",
-                "Primitives", "Threads", "CommandLineOptions", "JSON5",
+                "Primitives", "CommandLineOptions", "JSON5",
             ]),
         .target(
             name: "Push",

@@ -5,7 +5,6 @@ import CommandLineOptions
 import MartletClient
 import Primitives
 import Relay
-import Threads
 
 struct WebhookRelay: ~Copyable {
     private let settings: WebhookSettings
@@ -14,8 +13,6 @@ struct WebhookRelay: ~Copyable {
     private let pool: TransferPool
     private var dispatcher: EventDispatcher
     private var moderation: ModerationDispatcher
-    /// Verdicts that the broker has not taken.
-    private let untaken = Locked<UInt64>(0)
     private var record: RecordFile<RecordContent>
     private let obsolete: [String]
     private var attempts: [UInt64: EventDispatcher.Attempt] = [:]
@@ -99,7 +96,7 @@ struct WebhookRelay: ~Copyable {
             drainDeadline = now.instant.advanced(byMilliseconds: RelayLimits.drainMilliseconds)
             dispatcher.drain()
             moderation.drain(now: now.instant)
-        case .sendRefused: moderation.noteUntaken(1)
+        case .sendRefused: moderation.noteUntaken()
         case .totals: logTotals()
         }
     }
@@ -107,11 +104,6 @@ struct WebhookRelay: ~Copyable {
     private mutating func logTotals() {
         dispatcher.logTotals()
         guard !settings.deciders.isEmpty else { return }
-        moderation.noteUntaken(
-            untaken.withLock { count in
-                defer { count = 0 }
-                return count
-            })
         dispatcher.log("moderation_totals", moderation.totals.line)
     }
 
@@ -124,8 +116,8 @@ struct WebhookRelay: ~Copyable {
             let (topic, payload) = decision.verdict.publication(about: decision.number)
             let message = OutgoingMessage(
                 to: .topic(topic), .bytes(payload), grade: .transient)
-            session.client.send(message) { [untaken] result in
-                if case .failure = result { untaken.withLock { $0 += 1 } }
+            session.client.send(message) { [inputs] result in
+                if case .failure = result { inputs.put(.sendRefused) }
             }
         }
         for line in moderation.takeLines() { dispatcher.log(line.event, line.fields) }

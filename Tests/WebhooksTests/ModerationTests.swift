@@ -26,7 +26,8 @@ private struct ModelModerator {
     /// The broker asks.
     @discardableResult
     mutating func ask(_ number: Int, _ content: String = #""to":["bob"],"t":0,"b":"hi""#) -> Bool {
-        let json = #"{"event":"MESSAGE_QUESTION","user":"ann","number":\#(number),"left":2000,"#
+        let json =
+            #"{"event":"MESSAGE_QUESTION","user":"ann","number":\#(number),"left":2000,"#
             + content + #","time":5}"#
         let isQuestion = dispatcher.accept(
             IncomingMessage(
@@ -99,8 +100,9 @@ private struct ModelModerator {
 
     @Test func `a new payload may be a text or base64`() {
         var moderator = ModelModerator(Self.decider())
-        for answer in [#"{"verdict":"rewrite","payload":"x"}"#, #"{"verdict":"rewrite","base64":"eQ=="}"#]
-        {
+        for answer in [
+            #"{"verdict":"rewrite","payload":"x"}"#, #"{"verdict":"rewrite","base64":"eQ=="}"#,
+        ] {
             moderator.ask(1, #""topic":"chat/a","payload":"p""#)
             moderator.answer(answer)
         }
@@ -200,7 +202,8 @@ private struct ModelModerator {
         moderator.ask(2)
         #expect(moderator.attempts.count == 1)
         #expect(
-            moderator.dispatcher.nextDeadline == moderator.now.instant.advanced(byMilliseconds: 1_500))
+            moderator.dispatcher.nextDeadline
+                == moderator.now.instant.advanced(byMilliseconds: 1_500))
         moderator.time += 1_500
         moderator.run()
         #expect(moderator.told == ["2/later"])

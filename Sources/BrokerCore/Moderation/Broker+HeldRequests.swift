@@ -1,5 +1,5 @@
-// Messages of the HTTP API that wait for a moderator. Each waits alone: the order of requests that do
-// not wait for each other's answers is open.
+// Messages of the HTTP API that wait for a moderator. Each waits alone: the order of requests that
+// do not wait for each other's answers is open.
 
 import BrokerTerms
 import Primitives
@@ -14,7 +14,9 @@ extension Broker {
     ) -> OperatorSend? {
         guard let policy = moderation(ofApp: principal.app),
             !sender.isProved || Array(registry.users[user].name) != policy.moderator,
-            covers(policy, request.target, in: step.bytes),
+            covers(
+                policy, request.target,
+                subject: Array(subject(of: request.target, in: step.bytes))),
             // It is refused for another reason.
             !request.isUnusual || fault(ofUnusual: request, at: step.moment) == nil
         else { return nil }

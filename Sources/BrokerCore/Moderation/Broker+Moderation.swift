@@ -21,17 +21,16 @@ extension Broker {
     }
 
     /// Whether a moderator decides on messages to a target.
+    ///
+    /// - Parameter subject: its topic, if it has one.
     func covers(
-        _ policy: ModerationPolicy, _ target: SendTarget, in bytes: UnsafeRawBufferPointer
+        _ policy: ModerationPolicy, _ target: SendTarget, subject: [UInt8]
     ) -> Bool {
         switch target {
         case .user, .users: return policy.coversUsers
         case .group: return policy.coversGroups
         case .everybody: return policy.coversEverybody
-        case .topic(let topic):
-            guard !policy.topics.isEmpty else { return false }
-            let topic = Array(topic.bytes(in: bytes))
-            return policy.topics.contains { ModerationPolicy.matches($0, topic) }
+        case .topic: return policy.topics.contains { ModerationPolicy.matches($0, subject) }
         }
     }
 
@@ -44,14 +43,13 @@ extension Broker {
     }
 
     /// Whether a moderator would have to decide on a will. It cannot: its sender is gone when it is
-    /// sent, and a program that may be silent would decide whether others learn of a loss.
+    /// sent, and a program that may be silent would decide whether others learn of a loss. The
+    /// moderator's own are no exception: what proved its user is not known any more.
     func isModerated(
-        _ target: SendTarget, ofWillOf user: Index<User>, in bytes: UnsafeRawBufferPointer
+        _ target: SendTarget, ofWillOf user: Index<User>, subject: [UInt8]
     ) -> Bool {
-        guard let policy = moderation(ofApp: registry.users[user].app),
-            Array(registry.users[user].name) != policy.moderator
-        else { return false }
-        return covers(policy, target, in: bytes)
+        guard let policy = moderation(ofApp: registry.users[user].app) else { return false }
+        return covers(policy, target, subject: subject)
     }
 
     // MARK: - The moderator
@@ -76,7 +74,9 @@ extension Broker {
         forEachSession(of: moderator) { session in
             if sessions[session].isConnected, !provesUser(session) { unproven.append(session) }
         }
-        for session in unproven { close(session, .notAuthorized, in: &step) }
+        for session in unproven {
+            close(session, .notAuthorized, willFate: .removed, in: &step)
+        }
     }
 
     // MARK: - Holding
@@ -92,7 +92,7 @@ extension Broker {
         let policy = moderation(ofApp: app)
         let isModerator = policy.map { Array(registry.users[user].name) == $0.moderator } ?? false
         if isModerator, !provesUser(sender) {
-            close(sender, .notAuthorized, in: &step)
+            close(sender, .notAuthorized, willFate: .removed, in: &step)
             return true
         }
         if isModerator, isVerdict(request, in: step) {
@@ -100,7 +100,10 @@ extension Broker {
             return true
         }
         let queue = moderation.queue(of: sender)
-        let isCovered = !isModerator && (policy.map { covers($0, request.target, in: step.bytes) } ?? false)
+        let subject = Array(subject(of: request.target, in: step.bytes))
+        let isCovered =
+            !isModerator
+            && (policy.map { covers($0, request.target, subject: subject) } ?? false)
         guard isCovered || queue != nil else { return false }
         // The moderator is asked about nothing that is refused anyway.
         if case .refused(let reason, let limit) = authorize(

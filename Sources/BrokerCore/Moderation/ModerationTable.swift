@@ -120,9 +120,10 @@ struct ModerationTable: ~Copyable {
         if let found = queuesOfSessions[session] {
             index = found
         } else {
-            index = queues.insert(
-                HeldQueue(.session(session), user: user, app: app)
-            ).index
+            index =
+                queues.insert(
+                    HeldQueue(.session(session), user: user, app: app)
+                ).index
             queuesOfSessions[session] = index
         }
         queues[index].sends.append(send)

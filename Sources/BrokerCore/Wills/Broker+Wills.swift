@@ -93,7 +93,11 @@ extension Broker {
         case .refused(let reason, let limit): return (reason, limit)
         case .allowed(let allowed): target = allowed
         }
-        if moderation.isOn, isModerated(request.message.target, ofWillOf: user, in: bytes) {
+        if moderation.isOn,
+            isModerated(
+                request.message.target, ofWillOf: user,
+                subject: Array(subject(of: request.message.target, in: bytes)))
+        {
             return (.notAuthorized, .moderatedWill)
         }
         if request.message.isKept,
@@ -212,7 +216,9 @@ extension Broker {
         let request = willTable.wills[index].request
         var reason = ReasonCode.notAuthorized
         if moderation.isOn,
-            isModerated(request.target, ofWillOf: willTable.wills[index].user, in: bytes)
+            isModerated(
+                request.target, ofWillOf: willTable.wills[index].user,
+                subject: Array(subject(of: request.target, in: bytes)))
         {
             // It was set before the app was moderated.
         } else if let principal = principal(of: willTable.wills[index]) {

@@ -35,6 +35,8 @@ extension AdministrationService {
                 return nil
             }
         }
+        // The batch of those that were released first may be in flight, and the next one empty.
+        if !sends.isEmpty { shared.waitForCommit(of: sequence - 1) }
         finish(sends)
     }
 

@@ -37,8 +37,9 @@ struct DeciderQueue {
         guard circuit.mayBegin(now: now) else { return "circuit-open" }
         guard waiting.count < WebhookLimits.questionsWaitingMaximum else { return "too-many" }
         // The verdict has to reach the broker in its time.
-        let most = max(
-            question.milliseconds, 2 * WebhookLimits.verdictMilliseconds)
+        let most =
+            max(
+                question.milliseconds, 2 * WebhookLimits.verdictMilliseconds)
             - WebhookLimits.verdictMilliseconds
         let milliseconds = min(UInt64(settings.timeoutMilliseconds), most)
         waiting.append(

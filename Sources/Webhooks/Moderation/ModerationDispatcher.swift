@@ -101,7 +101,7 @@ struct ModerationDispatcher {
         let isRecovered = queues[index].finish(silence, now: now)
         if let silence { beSilent(question, of: index, silence.reason, now: now) }
         if isRecovered {
-            lines.append(("decider_recovered", "decider=\(queues[index].settings.name)"))
+            log("decider_recovered", "decider=\(queues[index].settings.name)")
         }
         timePassed(index, now: now)
     }
@@ -126,12 +126,10 @@ struct ModerationDispatcher {
                 number: question.number,
                 verdict: settings.silent == .accept ? .accept : .later))
         guard let count = queues[index].noteSilence(now: now) else { return }
-        lines.append(
-            (
-                "decider_silent",
-                "decider=\(settings.name) messages=\(count) reason=\(quoted(reason.utf8)) "
-                    + "verdict=\(settings.silent.rawValue)"
-            ))
+        log(
+            "decider_silent",
+            "decider=\(settings.name) messages=\(count) reason=\(quoted(reason.utf8)) "
+                + "verdict=\(settings.silent.rawValue)")
     }
 
     // MARK: - Time
@@ -172,7 +170,9 @@ struct ModerationDispatcher {
     }
 
     /// The broker did not take a verdict.
-    mutating func noteUntaken(_ count: UInt64) { totals.untaken += count }
+    mutating func noteUntaken() { totals.untaken += 1 }
+
+    private mutating func log(_ event: String, _ fields: String) { lines.append((event, fields)) }
 
     /// The lines for the log since the last call.
     mutating func takeLines() -> [(event: String, fields: String)] {

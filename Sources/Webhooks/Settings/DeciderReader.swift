@@ -27,7 +27,7 @@ struct DeciderReader {
             case "url": decider.url = RelaySection.url(node, key: path, reader: &r)
             case "secretFiles":
                 decider.secrets = RelaySection.secrets(node, key: path, reader: &r)
-            case "kinds": decider.kinds = readKinds(node, key: path, hook, &r)
+            case "kinds": decider.kinds = readKinds(node, key: path, by: hook, reader: &r)
             case "topics":
                 decider.topics = hook.list(node, key: path, reader: &r).compactMap { key, node in
                     r.filter(node, key)
@@ -57,7 +57,7 @@ struct DeciderReader {
     }
 
     private func readKinds(
-        _ node: JSON5Node, key: String, _ hook: HookReader, _ r: inout SectionReader
+        _ node: JSON5Node, key: String, by hook: HookReader, reader r: inout SectionReader
     ) -> Set<EventKind> {
         let kinds = hook.readKinds(node, key: key, reader: &r)
         for kind in kinds where !Self.kinds.contains(kind) {

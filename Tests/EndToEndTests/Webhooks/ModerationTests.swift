@@ -101,6 +101,48 @@ extension EndToEndTests {
             await alice.close()
         }
 
+        @Test func `a message over HTTP waits for its verdict`() async throws {
+            let broker = try await TestBroker(
+                Self.settings(), listeners: ["https://localhost:0"])
+            let port = try await broker.port("https")
+            let receiver = try await WebhookReceiver(secretCount: 2, slowMilliseconds: 50)
+            let relay = try await TestRelay(
+                broker, command: "webhook", settings: Self.decider(receiver))
+            let alice = try await broker.client("alice")
+            let token = try broker.token("bob")
+            let authority = broker.authority
+            @Sendable func post(_ text: String, _ query: String = "") async throws -> String {
+                let curl = try ChildProcess(
+                    "/usr/bin/curl",
+                    [
+                        "-sS", "--cacert", authority, "-H", "Authorization: Bearer \(token)",
+                        "-H", "Content-Type: application/json", "-w", "status=%{http_code}\n", "-d",
+                        #"{"users":["alice"],"b":"\#(text)"}"#,
+                        "https://localhost:\(port)/api/v1/messages\(query)",
+                    ])
+                guard try await curl.exit() == .code(0) else { throw TestFailure(curl.text) }
+                return curl.text
+            }
+            #expect(try await post("fine 1").contains("status=200"))
+            let refused = try await post("bad 2")
+            #expect(refused.contains("status=422"))
+            #expect(refused.contains("no such words") && refused.contains("-4408"))
+            let rewritten = try await post("shout 3")
+            #expect(rewritten.contains("status=200") && rewritten.contains(#""verdict":5"#))
+            #expect(try await post("nonsense 4").contains("status=507"))
+            #expect(try await post("fine 5", "?wait=0").contains("status=202"))
+            // Many at once, of which the released ones share commits.
+            try await withThrowingTaskGroup(of: String.self) { group in
+                for number in 6..<26 { group.addTask { try await post("fine \(number)") } }
+                for try await answer in group { #expect(answer.contains("status=200")) }
+            }
+            let texts = try await alice.nextTexts(23)
+            #expect(Set(texts) == Set(["quiet 3", "fine 1"] + (5..<26).map { "fine \($0)" }))
+            _ = try await relay.stop()
+            try await broker.stop()
+            await alice.close()
+        }
+
         @Test func `messages that are held survive no kill, and accepted ones arrive once`()
             async throws
         {
