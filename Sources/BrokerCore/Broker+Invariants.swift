@@ -20,6 +20,7 @@ extension Broker {
         tracking.checkInvariants()
         wakes.checkInvariants()
         wakeReports.checkInvariants()
+        moderation.checkInvariants()
         checkConversations()
         checkCounts()
         for session in sessions.places where sessions.contains(session) {

@@ -16,7 +16,12 @@ public struct Broker: ~Copyable, Sendable {
     /// not mutate (docs/PERFORMANCE.md).
     private let handedByAddress: any Sendable = ()
 
-    public var limits: CoreLimits { didSet { renewHistoryFilters() } }
+    public var limits: CoreLimits {
+        didSet {
+            renewHistoryFilters()
+            moderation.isConfigured = limits.hasModeration
+        }
+    }
     public internal(set) var counters = Counters()
     /// How long durable sends took from their acceptance until their sender was told that they were
     /// accepted, in microseconds.
@@ -44,6 +49,7 @@ public struct Broker: ~Copyable, Sendable {
     var wakeReports = WakeReportTable()
     var wakeTemplates = WakeTemplateTable()
     var brokerEvents = BrokerEventQueue()
+    var moderation: ModerationTable
 
     var deadlines: Deadlines
     var workload = Workload()
@@ -65,6 +71,7 @@ public struct Broker: ~Copyable, Sendable {
         registry = Registry(trust: trust)
         live = LiveConnections(loopCount: loopCount)
         deadlines = Deadlines(start: moment.instant)
+        moderation = ModerationTable(isConfigured: limits.hasModeration)
     }
 
     /// Handles one event. Its ranges refer to `bytes`, and a verified claim to `identities`;
@@ -183,6 +190,7 @@ public struct Broker: ~Copyable, Sendable {
             case .wake(let index): wakeDue(index, in: &step)
             case .wakeCheck(let index): checkWake(index, in: &step)
             case .brokerEvents: tellWaitingEvents(in: &step)
+            case .held(let queue): releaseHeld(queue, in: &step)
             case .housekeeping: runHousekeeping(at: moment)
             case .deliveries: deliverWaiting(untilWork: end, effects, in: &step)
             }

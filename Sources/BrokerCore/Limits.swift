@@ -265,6 +265,8 @@ public struct CoreLimits: Sendable {
     }
     /// Whether some app keeps messages by default, which is all that a send tests.
     var someAppKeepsHistory: Bool { policies.keepsHistory }
+    /// Whether some app is moderated.
+    var hasModeration: Bool { policies.isModerated }
     /// Whether some app is told of events.
     @inline(__always)
     var hasBrokerEvents: Bool { !policies.toldApps.isEmpty }
@@ -566,10 +568,12 @@ public struct AppPolicy: Hashable, Sendable {
     public var wake: WakePolicy?
     /// Which events of the broker it is told; nil for none.
     public var events: BrokerEventPolicy?
+    /// Which of its messages a moderator decides on; nil for none.
+    public var moderation: ModerationPolicy?
 
-    /// Whether a user gets the app's wake-ups or events: others must not take the name.
+    /// Whether a user gets the app's wake-ups, events or questions: others must not take the name.
     func names(relay user: [UInt8]) -> Bool {
-        wake?.relay == user || events?.relay == user
+        wake?.relay == user || events?.relay == user || moderation?.moderator == user
     }
 
     public init() {}
@@ -588,11 +592,15 @@ struct AppPolicies: Hashable, Sendable {
     private(set) var keepsHistory = false
     /// The apps that are told of the broker's events.
     private(set) var toldApps: [[UInt8]] = []
+    /// Whether some app is moderated.
+    private(set) var isModerated = false
 
     private mutating func notePolicies() {
         toldApps = byApp.filter { $0.value.events != nil }.keys
             .sorted { $0.lexicographicallyPrecedes($1) }
         keepsHistory = ofOthers.isKeeping || byApp.values.contains { $0.isKeeping }
+        isModerated =
+            ofOthers.moderation != nil || byApp.values.contains { $0.moderation != nil }
     }
 }
 

@@ -116,7 +116,7 @@ struct PushRelay: ~Copyable {
             if drainDeadline == nil { dispatcher.accept(message, now: now) }
         case .dropped(let count): dispatcher.totals.dropped += UInt64(clamping: count)
         // A relay for wake-ups has neither.
-        case .subscribed, .subscriptionRefused, .unsubscribed: break
+        case .subscribed, .subscriptionRefused, .unsubscribed, .sendRefused: break
         case .stopped(let reason): if drainDeadline == nil { stopReason = reason }
         case .drain:
             guard drainDeadline == nil else { return }

@@ -117,7 +117,7 @@ extension APIOperation {
             [
                 .number("receiverCount"), .number("refusedCount"),
                 .objects("refused", .text("user"), .number("reason")), .text(optional: "mid"),
-                .text(optional: "reference"),
+                .text(optional: "reference"), .number(optional: "verdict"),
             ]
         case .setWakeTarget: [.number("id")]
         case .listWakeTargets:

@@ -570,19 +570,20 @@ extension Broker {
     ///
     /// - Parameter reference: that of the send, if it is known; nil to look it up.
     @discardableResult
-    func reportResult(
+    mutating func reportResult(
         _ sender: Index<Session>, _ position: Int, messageIdentifier: UnsafeRawBufferPointer,
         reference: UInt64? = nil, in step: inout Step
     ) -> Bool {
         let connection = liveConnection(of: sender)
         guard connection != .none else { return false }
         let entry = sessions[sender].outbox[position]
+        let verdict = moderation.isOn ? takeVerdict(of: entry, sender) : nil
         step.effects[connection.loop].appendResult(
             connection, number: entry.number, reason: entry.reason,
             messageIdentifier: messageIdentifier,
             reference: reference ?? self.reference(of: entry, sender),
             refusedCount: entry.refusedCount,
-            refusals: refusals(of: entry, sender))
+            refusals: refusals(of: entry, sender), verdict: verdict)
         return true
     }
 }

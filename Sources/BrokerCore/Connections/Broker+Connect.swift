@@ -40,6 +40,7 @@ extension Broker {
                 // the user name.
                 identity.user = deviceName
             }
+            if limits.hasModeration { try checkModerator(identity) }
             let device = Name(deviceName)
             let known = user(named: identity.user, app: identity.app)
             let existing = known.flatMap { session(of: $0, device: device) }

@@ -100,6 +100,7 @@ extension Broker {
         suspendReplay(of: connected)
         sessions[session].sentThrough = max(
             sessions[session].sentThrough, live.connectedSessions[connected].sentThrough)
+        if moderation.isOn { forgetHeld(of: session) }
         forgetUnfinishedSends(of: session)
         let endsSession = !sessions[session].isPersistent || sessions[session].expirySeconds == 0
         handOverShares(of: session, endsSession: endsSession, in: &step)

@@ -51,6 +51,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case replacedBytes
     case historyTopicsOfApp
     case wakeTargetsOfUser
+    case heldOfSender
+    case heldOfApp
 
     // The rules.
     case receiptsRight
@@ -95,6 +97,14 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case wakeStep
     case pushText
     case willOfLogin
+    case moderatorRefused
+    case moderatorRewrote
+    case moderatorSilent
+    case verdictForm
+    case moderatedReplacement
+    case moderatedInterface
+    case moderatedWill
+    case moderatorCredential
 
     /// Whether it is a rule, and ``key`` a clause that tells it.
     public var isRule: Bool { rawValue >= Self.receiptsRight.rawValue }
@@ -136,6 +146,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .historyBytesOfApp: "history.bytesPerApp"
         case .historyTopicsOfApp: "history.topicsPerApp"
         case .wakeTargetsOfUser: "8 wake targets of a user"
+        case .heldOfSender: "4096 messages, or 4 MiB, of a sender that wait for a moderator"
+        case .heldOfApp: "10000 messages, or 16 MiB, of an app that wait for a moderator"
         case .messageBytes: "limits.messageMaximum"
         case .payloadBytes: "limits.payloadMaximum"
         case .willBytes: "4096 bytes of a will"
@@ -191,6 +203,14 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .wakeStep: "the broker does not know this kind or this step of a wake-up"
         case .willOfLogin: "the will of the login is refused"
         case .pushText: "push is no JSON object of at most 4,096 bytes"
+        case .moderatorRefused: "the moderator of the app refused the message"
+        case .moderatorRewrote: "the moderator of the app changed the message"
+        case .moderatorSilent: "the moderator of the app did not decide in time"
+        case .verdictForm: "a verdict has another topic, or a text that is not allowed"
+        case .moderatedReplacement: "a message that is moderated can only be recalled"
+        case .moderatedInterface: "messages of this app are moderated: send them in another way"
+        case .moderatedWill: "a will cannot wait for the moderator of the app"
+        case .moderatorCredential: "a moderator needs a token or a certificate of its own"
         }
     }
 }

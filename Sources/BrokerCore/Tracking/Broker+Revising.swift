@@ -68,6 +68,10 @@ extension Broker {
         guard tracking.sends[index].revision == nil else {
             return .refused(.serverBusy, .revisionUnderWay)
         }
+        // The moderator has decided on another content.
+        if request.content != nil, moderation.isOn, isModerated(index, ofUser: user) {
+            return .refused(.notAuthorized, .moderatedReplacement)
+        }
         let (right, cause) = authorizeAgain(index, by: rights)
         // Who may not send to the receivers any more takes the copies out, and learns and tells
         // nothing else.

@@ -95,6 +95,13 @@ extension Broker {
         case .refused(let reason, let limit): return (reason, limit)
         case .allowed(let allowed): target = allowed
         }
+        if moderation.isOn,
+            isModerated(
+                request.message.target, ofWillOf: user,
+                subject: Array(subject(of: request.message.target, in: bytes)))
+        {
+            return (.notAuthorized, .moderatedWill)
+        }
         if request.message.isKept,
             case .refused(let reason, let limit) = planHistory(
                 of: request.message, sentTo: target, fromUser: user)
@@ -210,7 +217,13 @@ extension Broker {
     ) -> AuthorizedTarget? {
         let request = willTable.wills[index].request
         var reason = ReasonCode.notAuthorized
-        if let principal = principal(of: willTable.wills[index]) {
+        if moderation.isOn,
+            isModerated(
+                request.target, ofWillOf: willTable.wills[index].user,
+                subject: Array(subject(of: request.target, in: bytes)))
+        {
+            // It was set before the app was moderated.
+        } else if let principal = principal(of: willTable.wills[index]) {
             switch authorize(request.target, by: .principal(principal), in: bytes) {
             case .allowed(let target):
                 if target.hasRefusals {

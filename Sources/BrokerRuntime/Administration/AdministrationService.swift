@@ -97,6 +97,8 @@ struct AdministrationService {
                 switch progress {
                 case .complete(let reply): replies += request.line(replying: reply)
                 case .pending(let send): replies += request.line(replying: try finish(send))
+                case .held(let number):
+                    preconditionFailure("an operator's message \(number) is held")
                 }
             } catch {
                 replies += error.line

@@ -7,8 +7,8 @@
 enum StatisticsTable {
     /// All statistics, in the order in which they are shown.
     static let all: [Statistic] = [
-        logins, sending, delivering, history, store, topics, requests, registry, connections, web,
-        process, cluster,
+        logins, sending, moderation, delivering, history, store, topics, requests, registry,
+        connections, web, process, cluster,
     ].flatMap { $0 }
 
     // MARK: - Clients

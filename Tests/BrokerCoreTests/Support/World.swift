@@ -146,7 +146,8 @@ final class World {
     func send(
         as user: String, to target: Target, _ text: String, grade: Grade, isRaw: Bool = false,
         isRetained: Bool = false, byteCount: UInt32? = nil, rights: Rights = .everything,
-        device: String = "", key: SendKey? = nil, asks: SendAsks = []
+        device: String = "", key: SendKey? = nil, asks: SendAsks = [],
+        adjust: (inout SendingUser) -> Void = { _ in }
     ) -> OperatorSend? {
         var bytes: [UInt8] = []
         var request = SendRequest(
@@ -156,11 +157,11 @@ final class World {
         request.isRetained = isRetained
         request.asks = asks
         if !asks.isEmpty { request.reference = 0xF0 }
+        var sender = SendingUser(
+            app: World.app, user: Array(user.utf8), device: Array(device.utf8), rights: rights)
+        adjust(&sender)
         let send = broker.send(
-            request, in: bytes,
-            as: SendingUser(
-                app: World.app, user: Array(user.utf8), device: Array(device.utf8), rights: rights),
-            key: key, at: now, effects: &effects)
+            request, in: bytes, as: sender, key: key, at: now, effects: &effects)
         collect()
         return send
     }

@@ -1,6 +1,4 @@
-// JSON as a tree: members, and the text of it.
-
-import JSON5
+// A node as a tree of JSON: its members, and its text.
 
 extension JSON5Node {
     /// A member of an object.
@@ -70,7 +68,7 @@ extension JSON5Node {
     }
 
     /// Whether a number of JSON5 is one of JSON.
-    static func isJSON(_ number: String) -> Bool {
+    package static func isJSON(_ number: String) -> Bool {
         number.wholeMatch(of: /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+\-]?[0-9]+)?/) != nil
     }
 }
