@@ -47,7 +47,7 @@ extension Broker {
     ) {
         counters.queueRefused += 1
         untakenReceivers.note(user)
-        tellFullQueue(of: user, device: device, limit, at: step.moment)
+        reportFullQueue(of: user, device: device, limit, at: step.moment)
         guard queues.takesReceiverNote(at: step.moment) else { return }
         step.effects[0].effects.append(
             .note(

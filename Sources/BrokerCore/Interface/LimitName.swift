@@ -51,6 +51,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case replacedBytes
     case historyTopicsOfApp
     case wakeTargetsOfUser
+    /// The store has no room either, because its disk has none.
+    case diskSpace
 
     // The rules.
     case receiptsRight
@@ -95,6 +97,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case wakeStep
     case pushText
 
+    /// Whether the store has no room.
+    public var isOfStore: Bool { self == .store || self == .diskSpace }
+
     /// Whether it is a rule, and ``key`` a clause that tells it.
     public var isRule: Bool { rawValue >= Self.receiptsRight.rawValue }
 
@@ -104,6 +109,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         switch self {
         case .none: ""
         case .store: "store.softLimitBytes"
+        case .diskSpace: "free space on the disk of the data directory"
         case .queueMessages: "queues.messages"
         case .queueBytes: "queues.bytes"
         case .memoryQueue: "1000 messages of a session in memory"
