@@ -189,7 +189,7 @@ public struct Broker: ~Copyable, Sendable {
             case .revision(let index): continueRevision(index, in: &step)
             case .wake(let index): wakeDue(index, in: &step)
             case .wakeCheck(let index): checkWake(index, in: &step)
-            case .brokerEvents: tellWaitingEvents(in: &step)
+            case .brokerEvents: sendWaitingEvents(in: &step)
             case .held(let queue): releaseHeld(queue, in: &step)
             case .housekeeping: runHousekeeping(at: moment)
             case .deliveries: deliverWaiting(untilWork: end, effects, in: &step)

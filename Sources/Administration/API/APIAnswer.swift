@@ -59,7 +59,11 @@ extension APIOperation {
         switch kind {
         case .createApp: [.text("key")]
         case .listApps:
-            [.objects("apps", .text("app"), .number("userCount"), .number("tokenCount"))]
+            [
+                .objects(
+                    "apps", .text("app"), .number("userCount"), .number("tokenCount"),
+                    .boolean(optional: "isBeingDeleted"))
+            ]
         case .showApp:
             [
                 .text("app"), .boolean("hasKey"), .texts("rights"), .number("userCount"),

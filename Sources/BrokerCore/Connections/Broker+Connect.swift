@@ -150,7 +150,7 @@ extension Broker {
             growth += self.growth(ofSession: device, user: identity.user, app: identity.app)
         }
         guard let permit = admitGrowth(of: growth) else {
-            throw ConnectRefusal(reason: .quotaExceeded, limit: .store)
+            throw ConnectRefusal(reason: .quotaExceeded, limit: commits.room.limit)
         }
         return permit
     }

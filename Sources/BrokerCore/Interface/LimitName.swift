@@ -53,6 +53,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case wakeTargetsOfUser
     case heldOfSender
     case heldOfApp
+    /// The store has no room either, because its disk has none.
+    case diskSpace
 
     // The rules.
     case receiptsRight
@@ -106,6 +108,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case moderatedWill
     case moderatorCredential
 
+    /// Whether the store has no room.
+    public var isOfStore: Bool { self == .store || self == .diskSpace }
+
     /// Whether it is a rule, and ``key`` a clause that tells it.
     public var isRule: Bool { rawValue >= Self.receiptsRight.rawValue }
 
@@ -115,6 +120,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         switch self {
         case .none: ""
         case .store: "store.softLimitBytes"
+        case .diskSpace: "free space on the disk of the data directory"
         case .queueMessages: "queues.messages"
         case .queueBytes: "queues.bytes"
         case .memoryQueue: "1000 messages of a session in memory"

@@ -263,7 +263,7 @@ extension Broker {
             permit = try admitKey(of: request, app: app, owner: owner)
         } catch {
             counters.sendsRefused += 1
-            if error.limit != .store { counters.sendKeysRefused += 1 }
+            if !error.limit.isOfStore { counters.sendKeysRefused += 1 }
             return .complete(OperatorSendResult(reason: .quotaExceeded, limit: error.limit))
         }
         let (send, accepted) = route(

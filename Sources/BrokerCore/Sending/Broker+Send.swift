@@ -224,7 +224,7 @@ extension Broker {
         let decision = authorize(request.target, by: requester, in: bytes)
         if case .refused = decision { return decision }
         if request.grade != .transient {
-            if commits.room.isFull { return .refused(.quotaExceeded, .store) }
+            if commits.room.isFull { return .refused(.quotaExceeded, commits.room.limit) }
             if isAppOverQuota(ofUser: user) { return .refused(.quotaExceeded, .appBytes) }
         }
         // Messages that wait for the disk are in memory until then, whoever receives them.

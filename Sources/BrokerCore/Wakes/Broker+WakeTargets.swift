@@ -206,7 +206,7 @@ extension Broker {
         let permit = admitGrowth(
             of: growth, replacing: old.map { wakeTargetRow($0, of: user).pageByteCount } ?? 0)
         guard let permit else {
-            return WakeTargetResult(reason: .quotaExceeded, limit: .store)
+            return WakeTargetResult(reason: .quotaExceeded, limit: commits.room.limit)
         }
         if target.identifier == 0 { target.identifier = makeIdentifier() }
         wakes.set(target, of: wakes.entry(of: user))

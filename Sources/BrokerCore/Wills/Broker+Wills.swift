@@ -44,7 +44,7 @@ extension Broker {
         guard let permit else {
             refuseWill(
                 of: session, identifier: requestIdentifier, request: request,
-                reason: .quotaExceeded, limit: .store, in: &step)
+                reason: .quotaExceeded, limit: commits.room.limit, in: &step)
             return
         }
         // The new row takes over the part of the reserve that the old row had.
@@ -61,7 +61,7 @@ extension Broker {
         reason: ReasonCode, limit: LimitName, in step: inout Step
     ) {
         counters.requestsRefused += 1
-        if limit == .store { counters.requestsOverQuota += 1 }
+        if limit.isOfStore { counters.requestsOverQuota += 1 }
         let isPartOfLogin = requestIdentifier == Self.willOfLogin
         note(
             .sendRefused, session: session, reason: reason,

@@ -60,7 +60,7 @@ extension AdministrationService {
         }
         guard let send else {
             guard shared.enter({ $0.broker.hasApp(sender.app) }) else {
-                throw Self.unknownApp(request.app)
+                throw unknownApp(request.app)
             }
             throw Self.unknownUser(request.from, request.app)
         }
@@ -116,7 +116,7 @@ extension AdministrationService {
         let outcome = shared.enter { state in
             Result { () throws(NoRoom) in try state.broker.addUser(user, app: app) }
         }
-        if case .failure(let error) = outcome { throw Self.refusal(of: error) }
+        if case .failure(let error) = outcome { throw refusal(of: error) }
     }
 
     /// Takes the result of a send whose batch is committed.

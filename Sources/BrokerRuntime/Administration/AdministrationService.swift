@@ -303,18 +303,22 @@ struct AdministrationService {
         do throws(NoRoom) {
             return try outcome.get()
         } catch {
-            throw Self.refusal(of: error)
+            throw refusal(of: error)
         }
     }
 
-    static func refusal(of error: NoRoom) -> AdministrationRefusal {
-        guard error.limit == .store else {
+    func refusal(of error: NoRoom) -> AdministrationRefusal {
+        guard error.limit.isOfStore else {
             return AdministrationRefusal(
                 .quotaExceeded, "a limit is reached: \(error.limit.key) allows no more users")
         }
+        let isDiskFull = shared.enter { $0.broker.storeLimit == .diskSpace }
         return AdministrationRefusal(
             .quotaExceeded,
-            "the store is full: it has no room for this; martlet stats shows how much is used",
+            isDiskFull
+                ? "the disk of the data directory is full: it has no room for this"
+                : "the store is full: it has no room for this; martlet stats shows how much is "
+                    + "used",
             cause: .full)
     }
 
@@ -353,7 +357,18 @@ struct AdministrationService {
         return overflows ? .max : sum
     }
 
-    static func unknownApp(_ app: String) -> AdministrationRefusal {
-        AdministrationRefusal(.topicNameInvalid, "there is no app \"\(app)\"", cause: .unknown)
+    /// Nothing is found in an app that does not exist, or whose deletion has begun.
+    func unknownApp(_ app: String) -> AdministrationRefusal {
+        AdministrationRefusal(
+            .topicNameInvalid, unfinishedDeletion(app) ?? "there is no app \"\(app)\"",
+            cause: .unknown)
+    }
+
+    /// What to say about an app whose deletion was interrupted; nil for others.
+    func unfinishedDeletion(_ app: String) -> String? {
+        let name = Array(app.utf8)
+        guard let rest = shared.enter({ $0.broker.deletedApp(named: name) }) else { return nil }
+        return "the app \"\(app)\" is being deleted, and \(rest.userCount) users and "
+            + "\(rest.tokenCount) tokens of it are left; continue with: martlet app delete \(app)"
     }
 }

@@ -63,6 +63,8 @@ package protocol BrokerLoop: ConnectionHost, ~Copyable {
     func closeDetail(of connection: ConnectionID) -> String
     func peerCertificate(of connection: ConnectionID) -> [UInt8]?
     func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity?
+    /// An identity without a key that the client has presented, for the log.
+    func refusedPreSharedIdentity(of connection: ConnectionID) -> String?
 }
 
 extension EventLoop: BrokerLoop {

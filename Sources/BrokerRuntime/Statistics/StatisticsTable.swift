@@ -261,8 +261,9 @@ enum StatisticsTable {
         ) { $0.counters.expired },
         .counter(
             "messages/discarded", of: "deliveries",
-            "Waiting messages discarded with a session that its client ended, beyond the limit of "
-                + "what others may take over from it, or by `martlet queue purge`"
+            "Waiting messages discarded with a session that expired or that its client ended, "
+                + "beyond the limit of what others may take over from it, or by "
+                + "`martlet queue purge`"
         ) { $0.counters.discarded },
         .counter(
             "messages/refused/queue", of: "deliveries",

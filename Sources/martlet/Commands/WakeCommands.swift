@@ -124,7 +124,7 @@ enum WakeTestCommand {
             StandardStream.output.print(jsonLine(reply))
         } else {
             StandardStream.output.print(
-                "the relay was told \(counted(UInt64(reply.targetCount), "target")) of \(user)")
+                "requested a wake-up of \(counted(UInt64(reply.targetCount), "target")) of \(user)")
         }
     }
 }

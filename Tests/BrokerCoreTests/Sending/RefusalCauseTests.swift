@@ -104,7 +104,8 @@ import Testing
     @Test func `is a clause for the client where it is a rule, and a key where it is a limit`() {
         for cause in LimitName.allCases where cause != .none {
             let first = "\(cause.key)".split(separator: " ")[0]
-            let isLimit = first.contains(".") || first.allSatisfy(\.isNumber)
+            let isLimit =
+                first.contains(".") || first.allSatisfy(\.isNumber) || cause == .diskSpace
             #expect(cause.isRule == !isLimit, "\(cause)")
             let text = String(decoding: cause.text, as: UTF8.self)
             #expect(text == (isLimit ? "a limit is reached: " : "") + "\(cause.key)")

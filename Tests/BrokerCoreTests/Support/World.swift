@@ -472,8 +472,12 @@ final class World {
     func forgetFullStore() { setFull(false) }
 
     private func setFull(_ isFull: Bool) {
-        broker.commits.room.restore(
-            isFull: isFull, rowRoomByteCount: broker.commits.room.rowRoomByteCount)
+        var state = RestoredState(
+            identity: StoreIdentity(high: 0, low: 0), nextMessage: StoredMessageID(raw: 1),
+            stamp: nil, damaged: [])
+        state.isFull = isFull
+        state.rowRoomByteCount = broker.commits.room.rowRoomByteCount
+        broker.commits.room.restore(state)
     }
 
     /// Hands a batch to the store, which has not carried it out yet; false when there is none.
@@ -486,8 +490,11 @@ final class World {
     }
 
     /// The batch that is under way is committed, and the core is told.
-    func finishCommit(softLimitBytes: UInt64 = .max, usedBytes: UInt64 = 0) {
+    func finishCommit(
+        softLimitBytes: UInt64 = .max, usedBytes: UInt64 = 0, lacksDiskSpace: Bool = false
+    ) {
         store.finish(into: &result)
+        if lacksDiskSpace { (result.isFull, result.lacksDiskSpace) = (true, true) }
         result.softLimitBytes = softLimitBytes
         result.usedBytes = usedBytes
         broker.stored(result, at: now, effects: &effects)

@@ -83,6 +83,7 @@ struct TestLoop: BrokerLoop, ~Copyable {
     func closeDetail(of connection: ConnectionID) -> String { "" }
     func peerCertificate(of connection: ConnectionID) -> [UInt8]? { nil }
     func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity? { nil }
+    func refusedPreSharedIdentity(of connection: ConnectionID) -> String? { nil }
 
     mutating func reservePacket(
         _ byteCount: Int, for connection: ConnectionID, _ priority: PacketPriority

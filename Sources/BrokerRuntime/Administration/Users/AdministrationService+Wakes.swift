@@ -22,7 +22,7 @@ extension AdministrationService {
                 }
             let cause: AdministrationRefusal.Cause? =
                 switch result.limit {
-                case .store: .full
+                case .store, .diskSpace: .full
                 case .wakesOff: .forbidden
                 default: nil
                 }

@@ -309,6 +309,8 @@ struct FuzzedTransport: BrokerLoop, ~Copyable {
         slot(of: connection).flatMap { peers[$0]!.certificate }
     }
 
+    func refusedPreSharedIdentity(of connection: ConnectionID) -> String? { nil }
+
     func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity? {
         slot(of: connection).flatMap { peers[$0]!.preSharedIdentity }
     }
