@@ -535,7 +535,9 @@ extension Broker {
         of message: Index<Message>, sender: Index<Session>, position: Int, in step: inout Step
     ) {
         counters.sendsTakenBack += 1
-        note(.sendRefused, session: sender, reason: .quotaExceeded, limit: commits.room.limit, in: &step)
+        note(
+            .sendRefused, session: sender, reason: .quotaExceeded, limit: commits.room.limit,
+            in: &step)
         let entry = sessions[sender].outbox.remove(at: position)
         if entry.namesRefusals { sessions[sender].senderState.value.takeNames(of: entry) }
         if memory.messages[message].mayHaveArrived {

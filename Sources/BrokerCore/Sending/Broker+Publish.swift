@@ -233,7 +233,9 @@ extension Broker {
         entry.isComplete = true
         if isTakenBack {
             counters.sendsTakenBack += 1
-            note(.sendRefused, session: sender, reason: .quotaExceeded, limit: commits.room.limit, in: &step)
+            note(
+                .sendRefused, session: sender, reason: .quotaExceeded, limit: commits.room.limit,
+                in: &step)
             entry.reason = .quotaExceeded
         } else {
             entry.refusedCount += memory.messages[message].refusedCount
