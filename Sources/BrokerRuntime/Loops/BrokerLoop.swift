@@ -63,6 +63,11 @@ package protocol BrokerLoop: ConnectionHost, ~Copyable {
     func closeDetail(of connection: ConnectionID) -> String
     func peerCertificate(of connection: ConnectionID) -> [UInt8]?
     func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity?
+
+    /// Whether the transport holds pings that may not be answered yet.
+    var hasHeldPings: Bool { get }
+    /// Answers them.
+    mutating func answerHeldPings()
 }
 
 extension EventLoop: BrokerLoop {

@@ -309,6 +309,8 @@ struct FuzzedTransport: BrokerLoop, ~Copyable {
         slot(of: connection).flatMap { peers[$0]!.certificate }
     }
 
+    var hasHeldPings: Bool { false }
+    mutating func answerHeldPings() {}
     func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity? {
         slot(of: connection).flatMap { peers[$0]!.preSharedIdentity }
     }
