@@ -49,7 +49,7 @@ enum ClusterLimits {
     static let appliedByteCountMaximum = 8 << 20
     /// Milliseconds that a standby collects records for one commit: each costs two syncs of the
     /// disk that the servers may share. A takeover waits for longer anyway.
-    static let applyMilliseconds: UInt64 = 20
+    static let applyMilliseconds: UInt64 = 50
     /// Milliseconds until the store gets the position behind records without rows, such as
     /// heartbeats: a commit for each would sync thousands of times a second.
     static let positionMilliseconds: UInt64 = 1_000
