@@ -95,8 +95,8 @@ final class CopyFetch: Sendable {
         try take(copy, from: other, into: &file)
         try storing { () throws(StoreError) in try file.publish() }
         tell(
-            "this node has a copy of the store of \(other.text): \(copy.byteCount) bytes, at record "
-                + "\(copy.sequence.raw)")
+            "this node has a copy of the store of \(other.text): \(copy.byteCount) bytes, at "
+                + "record \(copy.sequence.raw)")
     }
 
     private func tell(_ text: String) {
