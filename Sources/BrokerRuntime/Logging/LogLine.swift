@@ -73,6 +73,8 @@ public enum LogEventName: String, CaseIterable, Sendable {
     case clusterWaiting = "cluster_waiting"
     case clusterStandby = "cluster_standby"
     case clusterPrimary = "cluster_primary"
+    /// A node makes a copy of its store for another one, or gets one.
+    case clusterCopy = "cluster_copy"
     /// The primary has given its place up in order.
     case clusterResigned = "cluster_resigned"
     /// A node ends, because another one is the primary or it cannot follow: `detail`.

@@ -65,6 +65,11 @@ package protocol BrokerLoop: ConnectionHost, ~Copyable {
     func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity?
     /// An identity without a key that the client has presented, for the log.
     func refusedPreSharedIdentity(of connection: ConnectionID) -> String?
+
+    /// Whether the transport holds pings that may not be answered yet.
+    var hasHeldPings: Bool { get }
+    /// Answers them.
+    mutating func answerHeldPings()
 }
 
 extension EventLoop: BrokerLoop {

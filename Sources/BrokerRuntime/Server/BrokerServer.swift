@@ -401,6 +401,7 @@ public final class BrokerServer {
         configuration.authenticationMilliseconds =
             UInt64(settings.limits.authenticationSeconds) * 1000
         configuration.clockOffsetMilliseconds = clock.offsetMilliseconds
+        if let gate = shared.gate { configuration.mayAnswerPings = { gate.mayEmit } }
         let handler = Box(
             BrokerLoopHandler(
                 loopIndex: index, shared: shared, clock: clock, terms: listenerSet.terms,

@@ -311,6 +311,8 @@ struct FuzzedTransport: BrokerLoop, ~Copyable {
 
     func refusedPreSharedIdentity(of connection: ConnectionID) -> String? { nil }
 
+    var hasHeldPings: Bool { false }
+    mutating func answerHeldPings() {}
     func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity? {
         slot(of: connection).flatMap { peers[$0]!.preSharedIdentity }
     }
