@@ -278,7 +278,8 @@ struct PushRelay: ~Copyable {
             outcome = apns.outcome(answer)
             logClock(apns.clockOffset(answer, now: now))
         case .fcm: outcome = fcm!.outcome(answer)
-        case .webhook, .sms, .mqtt, .udp: outcome = RequestSender.outcome(answer)
+        case .webhook: outcome = RequestSender.outcome(answer, isOfTarget: true)
+        case .sms, .mqtt, .udp: outcome = RequestSender.outcome(answer)
         }
         dispatcher.finish(attempt, with: outcome, now: now)
     }
