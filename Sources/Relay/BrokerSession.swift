@@ -20,7 +20,7 @@ package enum RelayInput: Sendable {
     /// The broker refuses the login permanently, or ended the session.
     case stopped(String)
     /// The broker refused what the relay had sent.
-    case sendRefused
+    case sendRefused(messageID: String?)
     case drain
     /// Somebody asks for the counters.
     case totals
@@ -119,7 +119,8 @@ package struct BrokerSession: Sendable {
             case .subscriptionLost(let filter, let reason):
                 inputs.put(.subscriptionRefused(name: BrokerWant.filter(filter).name, reason))
                 Task { await subscribe([.filter(filter)]) }
-            case .transientRefused: inputs.put(.sendRefused)
+            case .transientRefused(_, let messageID):
+                inputs.put(.sendRefused(messageID: messageID))
             case .willLost: break
             }
         }

@@ -96,7 +96,10 @@ struct WebhookRelay: ~Copyable {
             drainDeadline = now.instant.advanced(byMilliseconds: RelayLimits.drainMilliseconds)
             dispatcher.drain()
             moderation.drain(now: now.instant)
-        case .sendRefused: moderation.noteUntaken()
+        case .sendRefused(let id):
+            if let id = id.flatMap(VerdictID.init) {
+                moderation.noteUntaken(about: id.number, of: id.decider)
+            }
         case .totals: logTotals()
         }
     }
@@ -114,11 +117,9 @@ struct WebhookRelay: ~Copyable {
     private mutating func publishVerdicts() {
         for decision in moderation.takeDecisions() {
             let (topic, payload) = decision.verdict.publication(about: decision.number)
-            let message = OutgoingMessage(
-                to: .topic(topic), .bytes(payload), grade: .transient)
-            session.client.send(message) { [inputs] result in
-                if case .failure = result { inputs.put(.sendRefused) }
-            }
+            var message = OutgoingMessage(to: .topic(topic), .bytes(payload), grade: .transient)
+            message.messageID = VerdictID(decision)?.text
+            session.client.send(message) { _ in }
         }
         for line in moderation.takeLines() { dispatcher.log(line.event, line.fields) }
     }
@@ -256,4 +257,28 @@ struct WebhookRelay: ~Copyable {
         pool.wait(
             milliseconds: min(deadline.milliseconds(since: now), RelayLimits.waitMilliseconds))
     }
+}
+
+/// The id of a verdict's message, by which a refusal is recognized.
+private struct VerdictID {
+    let number: UInt64
+    let decider: Int
+
+    /// Nil for a verdict that the broker takes whatever the message is.
+    init?(_ decision: ModerationDispatcher.Decision) {
+        switch decision.verdict {
+        case .accept, .later: return nil
+        case .refuse, .rewrite: (number, decider) = (decision.number, decision.decider)
+        }
+    }
+
+    init?(_ text: String) {
+        let parts = text.split(separator: "/")
+        guard parts.count == 2, let number = UInt64(parts[0]), let decider = Int(parts[1]) else {
+            return nil
+        }
+        (self.number, self.decider) = (number, decider)
+    }
+
+    var text: String { "\(number)/\(decider)" }
 }

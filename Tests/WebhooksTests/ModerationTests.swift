@@ -175,6 +175,17 @@ private struct ModelModerator {
         #expect(moderator.dispatcher.totals.silent == 2)
     }
 
+    @Test(arguments: [(SilentVerdict.accept, "accept"), (.refuse, "later")])
+    func `a verdict that the broker does not take is silence`(silent: SilentVerdict, word: String) {
+        var moderator = ModelModerator(Self.decider("a", silent))
+        moderator.ask(1)
+        moderator.answer(#"{"verdict":"rewrite","b":"too long"}"#)
+        moderator.dispatcher.noteUntaken(about: 1, of: 0)
+        moderator.run()
+        #expect(moderator.told == ["1/rewrite too long", "1/\(word)"])
+        #expect(moderator.dispatcher.totals.untaken == 1)
+    }
+
     @Test func `an open circuit answers at once, and tries again soon`() {
         var moderator = ModelModerator(Self.decider())
         for number in 1...5 {

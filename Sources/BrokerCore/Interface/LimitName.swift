@@ -53,6 +53,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case wakeTargetsOfUser
     case heldOfSender
     case heldOfApp
+    case questionBytes
     /// The store has no room either, because its disk has none.
     case diskSpace
 
@@ -153,6 +154,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .historyTopicsOfApp: "history.topicsPerApp"
         case .wakeTargetsOfUser: "8 wake targets of a user"
         case .heldOfSender: "4096 messages, or 4 MiB, of a sender that wait for a moderator"
+        case .questionBytes: "786432 bytes of a moderator's question about the message"
         case .heldOfApp: "10000 messages, or 16 MiB, of an app that wait for a moderator"
         case .messageBytes: "limits.messageMaximum"
         case .payloadBytes: "limits.payloadMaximum"

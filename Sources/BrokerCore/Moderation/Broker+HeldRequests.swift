@@ -34,10 +34,11 @@ extension Broker {
         }
         let question = moderation.makeQuestion(at: step.moment)
         guard
-            ask(
+            let isAsked = ask(
                 policy, about: request, question, of: user, device: principal.names.device,
                 app: principal.app, in: &step)
-        else {
+        else { return refused(.packetTooLarge, .questionBytes) }
+        guard isAsked else {
             counters.moderatorSilences += 1
             return policy.acceptsWhenSilent ? nil : refused(.quotaExceeded, .moderatorSilent)
         }

@@ -122,9 +122,14 @@ extension Broker {
         var verdict: Verdict? = .accepted
         if isCovered, let policy {
             question = moderation.makeQuestion(at: step.moment)
-            let isAsked = ask(
-                policy, about: request, question, of: user,
-                device: sessions[sender].device, app: app, in: &step)
+            guard
+                let isAsked = ask(
+                    policy, about: request, question, of: user,
+                    device: sessions[sender].device, app: app, in: &step)
+            else {
+                refuse(request, from: sender, .packetTooLarge, limit: .questionBytes, in: &step)
+                return true
+            }
             verdict = isAsked ? nil : .silent
             if !isAsked { counters.moderatorSilences += 1 }
             if !isAsked, queue == nil {
@@ -200,24 +205,28 @@ extension Broker {
 
     // MARK: - Asking
 
-    /// Asks the connected devices of the moderator. Returns false if there is none.
+    /// Asks the connected devices of the moderator.
+    ///
+    /// - Returns: false if there is none; nil if the question is too long to be asked.
     mutating func ask(
-        _ policy: ModerationPolicy, about request: SendRequest, _ question: UInt64,
+        _ policy: ModerationPolicy, about request: SendRequest, _ number: UInt64,
         of user: Index<User>, device: Name, app: Index<App>, in step: inout Step
-    ) -> Bool {
+    ) -> Bool? {
         guard let moderator = self.user(named: policy.moderator, app: app) else { return false }
         closeUnproven(moderator, in: &step)
         var isPresent = false
         forEachSession(of: moderator) { isPresent = isPresent || sessions[$0].isConnected }
         guard isPresent else { return false }
         var text = BrokerEventText("MESSAGE_QUESTION", ofUser: Array(registry.users[user].name))
-        text.write("number", number: question)
+        text.write("number", number: number)
         text.write("left", number: policy.milliseconds)
         if !device.isEmpty { text.write("device", string: device) }
         text.write(request, in: step)
         text.write("time", number: step.moment.unixMilliseconds)
+        let question = text.end()
+        guard question.count <= CoreLimits.questionByteCountMaximum else { return nil }
         let before = counters.deliveries
-        withText(text.end(), for: moderator, in: &step) { broker, message, step in
+        withText(question, for: moderator, in: &step) { broker, message, step in
             broker.deliver(message, toSessionsOf: moderator, in: &step)
             let name = broker.registry.users[moderator].name
             if let audience = broker.audience(ofAddress: .user, name, app: app) {

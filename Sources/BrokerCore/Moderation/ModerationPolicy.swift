@@ -56,6 +56,10 @@ extension CoreLimits {
     /// The same of all senders of an app: 10,000 messages per second that take a second each.
     static let heldOfAppMaximum = 10_000
     static let heldBytesOfAppMaximum = 16 << 20
+    /// Bytes of a question: below the packets that a relay takes (1 MiB), with room for their other
+    /// parts. Without it, a sender could get past a moderator with a text of control characters,
+    /// which have six bytes each in JSON.
+    static let questionByteCountMaximum = 768 << 10
     /// Bytes of the text of a verdict, as those of a receipt.
     static let verdictTextBytesMaximum = 128
 }

@@ -29,7 +29,7 @@ extension BrokerEventText {
         if !request.isRaw, let type = payload.first {
             write("t", number: UInt64(type))
             write("b", string: payload.dropFirst())
-        } else if String(validating: payload, as: UTF8.self) != nil {
+        } else if Self.isText(payload) {
             write("payload", string: payload)
         } else {
             writeBase64("base64", payload)
@@ -56,6 +56,13 @@ extension BrokerEventText {
         if !request.properties.isEmpty {
             writeBase64("properties", Array(request.properties.bytes(in: step.bytes)))
         }
+    }
+
+    /// Whether bytes are a text that JSON writes with few escapes: a control character has six
+    /// bytes there.
+    private static func isText(_ payload: [UInt8]) -> Bool {
+        !payload.contains { $0 < 0x20 && $0 != 9 && $0 != 10 && $0 != 13 }
+            && String(validating: payload, as: UTF8.self) != nil
     }
 
     private mutating func writeBase64(_ name: StaticString, _ source: [UInt8]) {

@@ -24,6 +24,8 @@ struct ModerationDispatcher {
     /// What the broker is told.
     struct Decision: Hashable {
         let number: UInt64
+        /// The place of its decider.
+        let decider: Int
         let verdict: EndpointVerdict
     }
 
@@ -94,7 +96,8 @@ struct ModerationDispatcher {
         do throws(EndpointSilence) {
             let verdict = try EndpointVerdict(result, answer, isTyped: question.isTyped)
             count(verdict)
-            decisions.append(Decision(number: question.number, verdict: verdict))
+            decisions.append(
+                Decision(number: question.number, decider: index, verdict: verdict))
         } catch {
             silence = error
         }
@@ -122,9 +125,7 @@ struct ModerationDispatcher {
         totals.silent += 1
         let settings = queues[index].settings
         decisions.append(
-            Decision(
-                number: question.number,
-                verdict: settings.silent == .accept ? .accept : .later))
+            Decision(number: question.number, decider: index, verdict: silence(of: index)))
         guard let count = queues[index].noteSilence(now: now) else { return }
         log(
             "decider_silent",
@@ -169,8 +170,18 @@ struct ModerationDispatcher {
         return decisions
     }
 
-    /// The broker did not take a verdict.
-    mutating func noteUntaken() { totals.untaken += 1 }
+    /// The broker did not take a verdict: a new content may be too long. The message still waits,
+    /// for the verdict of silence.
+    mutating func noteUntaken(about number: UInt64, of decider: Int) {
+        totals.untaken += 1
+        guard queues.indices.contains(decider) else { return }
+        decisions.append(
+            Decision(number: number, decider: decider, verdict: silence(of: decider)))
+    }
+
+    private func silence(of index: Int) -> EndpointVerdict {
+        queues[index].settings.silent == .accept ? .accept : .later
+    }
 
     private mutating func log(_ event: String, _ fields: String) { lines.append((event, fields)) }
 

@@ -60,6 +60,22 @@ import Testing
             ])
     }
 
+    /// The sender would choose a message about which nobody can be asked.
+    @Test func `of control characters is asked about in base64, and refused beyond a bound`() {
+        world.moderate {
+            $0.topics = [Array("t".utf8)]
+            $0.acceptsWhenSilent = true
+        }
+        world.send(
+            "ann/1", 1, to: .topic("t"), String(repeating: "\u{1}", count: 3), isRaw: true)
+        world.settle()
+        #expect(world.lines().contains { $0.contains(#""base64":"AQEB""#) })
+        world.send(
+            "ann/1", 2, to: .user("bob"), String(repeating: "\u{1}", count: 140_000),
+            byteCount: 1_000)
+        #expect(world.outcome().contains("ann/1: result 2, packetTooLarge"))
+    }
+
     @Test func `is refused when nobody decides in time`() {
         world.send("ann/1", 1, to: .user("bob"), "hello")
         let question = world.questions().numbers[0]

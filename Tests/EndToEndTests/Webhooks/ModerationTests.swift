@@ -62,7 +62,9 @@ extension EndToEndTests {
             #expect(try broker.counter("moderation/refused") == 1)
             #expect(try broker.counter("moderation/rewritten") == 1)
             _ = try await relay.stop()
-            #expect(relay.text.contains("accepted=2 refused=1 rewritten=2 silent=5"))
+            #expect(
+                relay.text.contains(
+                    "accepted=2 refused=1 rewritten=2 silent=5 verdicts_untaken=1"))
             #expect(!relay.hasToldSecret)
             await bob.close()
             await alice.close()
