@@ -48,12 +48,17 @@ extension Broker {
         workload.charge(
             moderation[queue].count / CoreLimits.looksPerWork
                 + Int(request.payload.count) / CoreLimits.bytesPerWork)
-        if case .rewritten(let content, _) = form.verdict,
-            let reason = send.fault(ofContent: content, limits)
-        {
-            counters.verdictsRefused += 1
-            refuse(request, from: moderator, reason, limit: .verdictForm, in: &step)
-            return
+        if case .rewritten(let content, _) = form.verdict {
+            let limit = moderation.limit(of: queue, growingBy: content.count)
+            let reason =
+                send.fault(ofContent: content, limits) ?? (limit == .none ? nil : .quotaExceeded)
+            if let reason {
+                counters.verdictsRefused += 1
+                refuse(
+                    request, from: moderator, reason,
+                    limit: reason == .quotaExceeded ? limit : .verdictForm, in: &step)
+                return
+            }
         }
         if form.verdict == .later { counters.moderatorSilences += 1 }
         if moderation.decide(form.question, in: queue, form.verdict) {

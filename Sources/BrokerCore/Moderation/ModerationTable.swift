@@ -112,6 +112,14 @@ struct ModerationTable: ~Copyable {
         return .none
     }
 
+    /// The limit that forbids a new content of so many bytes for a message that is held.
+    func limit(of queue: Index<HeldQueue>, growingBy byteCount: Int) -> LimitName {
+        let own = sumsOfUsers[queues[queue].user]?.byteCount ?? 0
+        guard own + byteCount <= CoreLimits.heldBytesOfSenderMaximum else { return .heldOfSender }
+        let sum = sums[queues[queue].app]?.byteCount ?? 0
+        return sum + byteCount <= CoreLimits.heldBytesOfAppMaximum ? .none : .heldOfApp
+    }
+
     /// Adds a message of a session at the end of its queue.
     mutating func hold(
         _ send: HeldSend, of session: Index<Session>, user: Index<User>, app: Index<App>

@@ -76,6 +76,19 @@ import Testing
         #expect(world.outcome().contains("ann/1: result 2, packetTooLarge"))
     }
 
+    @Test func `gets no new contents beyond what a sender may have held`() {
+        world.moderate { $0.topics = [Array("t".utf8)] }
+        for number in 1...20 {
+            world.send("ann/1", UInt64(number), to: .topic("t"), "x", isRaw: true)
+        }
+        let questions = world.questions().numbers
+        let content = String(repeating: "y", count: 250_000)
+        for question in questions.dropFirst() { world.decide(question, "rewrite", content) }
+        #expect(world.counters.verdictsRefused == 3)
+        world.settle()
+        world.broker.checkInvariants()
+    }
+
     @Test func `is refused when nobody decides in time`() {
         world.send("ann/1", 1, to: .user("bob"), "hello")
         let question = world.questions().numbers[0]
