@@ -83,6 +83,7 @@ let package = Package(
             name: "Configuration",
             dependencies: ["BrokerTerms", "CommandLineOptions", "Files", "JSON5"]),
         .target(name: "Administration", dependencies: ["BrokerTerms"]),
+        .target(name: "WakeTemplates", dependencies: ["JSON5"]),
         .target(
             name: "SourceInterfaces",
             dependencies: ["Administration", "BrokerTerms", "WireFormat"], swiftSettings: spans),
@@ -104,6 +105,7 @@ let package = Package(
                 .embedInCode("Page/navigation.js"),
                 .embedInCode("Page/overview.js"),
                 .embedInCode("Page/receipts.js"),
+                .embedInCode("Page/templates.js"),
                 .embedInCode("Page/users.js"),
             ]),
 
@@ -113,7 +115,7 @@ let package = Package(
             dependencies: [
                 "BrokerTerms", "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials",
                 "Replication", "QueueStore", "NetTransport", "Configuration", "Administration",
-                "Dashboard", "SourceInterfaces", "Threads", "CLinuxShims",
+                "Dashboard", "SourceInterfaces", "WakeTemplates", "Threads", "CLinuxShims",
             ],
             swiftSettings: hot + spans),
         .target(
@@ -161,9 +163,9 @@ let package = Package(
         .target(
             name: "Push",
             dependencies: [
-                "Relay", "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms",
-                "Primitives", "NetTransport", "Threads", "CommandLineOptions", "Files", "JSON5",
-                "CCurl", "COpenSSL",
+                "WakeTemplates", "Relay", "ClientProgram", "MartletClient", "WireFormat",
+                "BrokerTerms", "Primitives", "NetTransport", "Threads", "CommandLineOptions",
+                "Files", "JSON5", "CCurl", "COpenSSL",
             ]),
 
         // Programs.
@@ -275,8 +277,8 @@ let package = Package(
         .testTarget(
             name: "PushTests",
             dependencies: [
-                "Push", "Relay", "MartletClient", "WireFormat", "BrokerTerms", "Primitives",
-                "NetTransport", "CommandLineOptions", "Files", "JSON5", "Threads",
+                "Push", "WakeTemplates", "Relay", "MartletClient", "WireFormat", "BrokerTerms",
+                "Primitives", "NetTransport", "CommandLineOptions", "Files", "JSON5", "Threads",
                 "TestSurroundings",
             ],
             // The far sides, which Python interprets.

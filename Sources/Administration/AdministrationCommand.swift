@@ -50,6 +50,10 @@ public enum AdministrationCommand: Hashable, Sendable {
     case removeWakeTarget(RemoveWakeTarget)
     case testWake(TestWake)
     case listWakeLog(ListWakeLog)
+    case setWakeTemplate(SetWakeTemplate)
+    case listWakeTemplates(ListWakeTemplates)
+    case removeWakeTemplate(RemoveWakeTemplate)
+    case tryWakeTemplate(TryWakeTemplate)
     case listRetained(ListRetained)
     case showRetained(ShowRetained)
     case deleteRetained(DeleteRetained)
@@ -126,6 +130,10 @@ public enum AdministrationCommand: Hashable, Sendable {
         case removeWakeTarget = "wake.remove"
         case testWake = "wake.test"
         case listWakeLog = "wake.log"
+        case setWakeTemplate = "wake.template.set"
+        case listWakeTemplates = "wake.template.list"
+        case removeWakeTemplate = "wake.template.remove"
+        case tryWakeTemplate = "wake.template.try"
         case listRetained = "retained.list"
         case showRetained = "retained.show"
         case deleteRetained = "retained.delete"
@@ -203,6 +211,10 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .removeWakeTarget: .removeWakeTarget
         case .testWake: .testWake
         case .listWakeLog: .listWakeLog
+        case .setWakeTemplate: .setWakeTemplate
+        case .listWakeTemplates: .listWakeTemplates
+        case .removeWakeTemplate: .removeWakeTemplate
+        case .tryWakeTemplate: .tryWakeTemplate
         case .listRetained: .listRetained
         case .showRetained: .showRetained
         case .deleteRetained: .deleteRetained
@@ -301,6 +313,10 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .removeWakeTarget: self = .removeWakeTarget(try Self.body(line))
         case .testWake: self = .testWake(try Self.body(line))
         case .listWakeLog: self = .listWakeLog(try Self.body(line))
+        case .setWakeTemplate: self = .setWakeTemplate(try Self.body(line))
+        case .listWakeTemplates: self = .listWakeTemplates(try Self.body(line))
+        case .removeWakeTemplate: self = .removeWakeTemplate(try Self.body(line))
+        case .tryWakeTemplate: self = .tryWakeTemplate(try Self.body(line))
         case .listRetained: self = .listRetained(try Self.body(line))
         case .showRetained: self = .showRetained(try Self.body(line))
         case .deleteRetained: self = .deleteRetained(try Self.body(line))

@@ -102,6 +102,8 @@ public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
         case failed
         /// It breaks a rule of what it asks for.
         case rule
+        /// A moderator refused the message.
+        case moderated
         /// The rights of the credential do not allow it.
         case forbidden
         /// The store or a queue has no room for it.

@@ -42,11 +42,14 @@ public struct ListApps: AdministrationRequest {
         public var app: String
         public var userCount: Int
         public var tokenCount: Int
+        /// Whether its deletion has begun, and is not complete; nil for no.
+        public var isBeingDeleted: Bool?
 
-        public init(app: String, userCount: Int, tokenCount: Int) {
+        public init(app: String, userCount: Int, tokenCount: Int, isBeingDeleted: Bool? = nil) {
             self.app = app
             self.userCount = userCount
             self.tokenCount = tokenCount
+            self.isBeingDeleted = isBeingDeleted
         }
     }
 

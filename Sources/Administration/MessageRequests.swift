@@ -225,9 +225,12 @@ public struct SendMessage: AdministrationRequest {
         /// The number of the kept message in its only conversation; nil if it is not kept. It is
         /// not in the line.
         public var keptNumber: UInt64?
+        /// The code of a moderator that changed the message, from 0; nil for a message as it was
+        /// sent.
+        public var verdict: UInt32?
 
         private enum CodingKeys: String, CodingKey {
-            case receiverCount, refusedCount, refused, mid, reference
+            case receiverCount, refusedCount, refused, mid, reference, verdict
         }
 
         public init(

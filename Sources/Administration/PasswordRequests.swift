@@ -20,8 +20,8 @@ public struct SetPassword: AdministrationRequest {
     public var rights: [String]?
     /// Seconds from now until it expires; nil is never.
     public var expirySeconds: UInt64?
-    /// Whether members that are nil keep the values of the earlier password of this name; nil is
-    /// false. One that has expired needs an expiry then.
+    /// Whether members that are nil keep what an earlier password of the name has; nil is false.
+    /// One that has expired needs an expiry then.
     public var keepsTerms: Bool?
 
     /// Bytes of a user name: with the app's name it is the key of a row.

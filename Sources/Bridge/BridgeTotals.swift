@@ -13,7 +13,7 @@ struct BridgeTotals: Hashable {
     var unmatched: UInt64 = 0
     /// QoS 0 and transient, while the other side was unreachable.
     var dropped: UInt64 = 0
-    /// Repeated by the sender, and passed on once.
+    /// Repeated by the sender, or copies by other subscriptions, and passed on once.
     var repeated: UInt64 = 0
     /// Sent by this bridge's own user, and not returned.
     var own: UInt64 = 0

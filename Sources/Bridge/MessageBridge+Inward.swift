@@ -21,8 +21,14 @@ extension MessageBridge {
             case .acknowledged(.pubrel, let identifier, _): released(identifier, now)
             case .acknowledged(let step, let identifier, let reason):
                 answered(step, identifier: identifier, reason: reason, now: now)
-            case .subscribed(let codes): foreignAnswered(codes, now)
-            case .unsubscribed(let codes): foreignAnswered(codes, now)
+            case .subscribed(let codes):
+                // What came before was sent by the earlier subscriptions alone.
+                copies.forget()
+                foreignAnswered(codes, now)
+            case .unsubscribed(let codes):
+                // Behind a full window copies may still wait at the broker.
+                if inward.entries.count < settings.foreign.inFlightMaximum { copies.forget() }
+                foreignAnswered(codes, now)
             case .disconnected(let detail, let retryAt):
                 foreignLost(detail, retryAt: retryAt, now: now)
             }
@@ -107,11 +113,16 @@ extension MessageBridge {
             return
         }
         if message.isDuplicate { recordRepetition(now) }
+        let isCopy = copies.take(digest, by: message.subscriptions)
         var entry = InwardEntry(
             packetIdentifier: message.packetIdentifier, qos: message.qos, digest: digest,
             topic: message.topic, payload: message.payload,
             phase: .waiting(until: Instant(milliseconds: 0)))
         switch refusal.map({ Route.refused($0) }) ?? route(message) {
+        case _ where isCopy:
+            totals.repeated += 1
+            inward.add(entry)
+            inward.change(message.packetIdentifier, to: .settled)
         case .forward(let send):
             entry.send = send
             inward.add(entry)

@@ -6,7 +6,8 @@ import Primitives
 
 extension MessageBridge {
     /// Takes the rules, the dead letters and the time between totals of other settings. Waits for
-    /// the brokers' answers to subscriptions, because these belong to the present rules.
+    /// the MQTT broker's answer to a request, because it belongs to the present rules. Martlet's
+    /// answers name their requests, so these may be open.
     package mutating func reload(_ settings: BridgeSettings) { nextSettings = settings }
 
     /// The file could not be read, or has faults: the present rules stay.
@@ -15,10 +16,19 @@ extension MessageBridge {
     }
 
     mutating func applyReload(_ now: Instant) {
-        guard let next = nextSettings, !isDraining, !foreignSubscriptions.isAnythingAsked,
-            !martletSubscriptions.isAnythingAsked
-        else { return }
+        guard let next = nextSettings, !isDraining else { return }
+        if foreignSubscriptions.isAnythingAsked {
+            if reloadDeadline == .never {
+                reloadDeadline = now.advanced(byMilliseconds: BridgeLimits.reloadMilliseconds)
+            }
+            guard now >= reloadDeadline else { return }
+            foreign.closed("no answer to a request, for which a reload waits", now: now)
+            takeForeignEvents(now)
+        }
+        reloadDeadline = .never
         nextSettings = nil
+        subscriptionIdentifier =
+            subscriptionIdentifier % BridgeLimits.subscriptionIdentifierMaximum + 1
         let needsRestart = settings.keysForRestart(comparedTo: next)
         settings.rules = next.rules
         settings.totalsSeconds = next.totalsSeconds

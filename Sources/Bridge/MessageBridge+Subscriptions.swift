@@ -74,7 +74,13 @@ extension MessageBridge {
                 recordChange()
             }
         }
-        if !filters.isEmpty { foreign.subscribe(filters, now: now) }
+        if !filters.isEmpty {
+            // Only filters that end can overlap new ones.
+            let isNeeded =
+                terms.takesSubscriptionIdentifiers && foreignSubscriptions.isAnythingObsolete
+            foreign.subscribe(
+                filters, identifier: isNeeded ? subscriptionIdentifier : 0, now: now)
+        }
         if !obsolete.isEmpty { foreign.unsubscribe(obsolete, now: now) }
     }
 

@@ -32,8 +32,10 @@ package struct MessageBridge: ~Copyable {
     /// A reload changes the rules and the time between totals, and nothing else.
     var settings: BridgeSettings
     var rules: RuleSet { settings.rules }
-    /// Settings of a reload that wait until no request for subscriptions is open.
+    /// Settings of a reload that wait until the MQTT broker has answered a request.
     var nextSettings: BridgeSettings?
+    /// When they have waited too long.
+    var reloadDeadline = Instant.never
     private let jitterSeed: UInt64
     private let freshEpoch: UInt64
 
@@ -61,6 +63,10 @@ package struct MessageBridge: ~Copyable {
     /// For each broker, the subscriptions that its session should have, and those that it has.
     var foreignSubscriptions: DesiredSubscriptions
     var martletSubscriptions: DesiredSubscriptions
+    /// Distinguishes the subscriptions at the MQTT broker of before a change of the rules from
+    /// those after it. Random at the start, so that it differs from those of earlier runs.
+    var subscriptionIdentifier: UInt32
+    var copies = SubscriptionCopies()
     /// Counts the requests to the MQTT broker: an answer belongs to the last one.
     var lastForeignRequest: UInt64 = 0
     /// The time until which messages of an earlier run may be repeated; `never` before the MQTT
@@ -94,6 +100,9 @@ package struct MessageBridge: ~Copyable {
             settings.rules.foreignWants, earlier: base.foreignFilters.keys)
         martletSubscriptions = DesiredSubscriptions(
             settings.rules.martletWants, earlier: base.martletFilters.keys)
+        subscriptionIdentifier =
+            UInt32(
+                freshEpoch % UInt64(BridgeLimits.subscriptionIdentifierMaximum)) + 1
         inward = InwardExchanges(base.inward)
         outward = OutwardExchanges(base.outward)
         foreign = ForeignLink(
@@ -248,7 +257,7 @@ package struct MessageBridge: ~Copyable {
 
     var nextDeadline: Instant {
         var deadline = min(foreign.nextDeadline, nextRetry, nextTotals, staleDeadline)
-        deadline = min(deadline, nextSubscriptionRetry)
+        deadline = min(deadline, nextSubscriptionRetry, reloadDeadline)
         if let martlet {
             deadline = min(deadline, martlet.machine.nextDeadline)
         } else {

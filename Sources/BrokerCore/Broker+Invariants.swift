@@ -20,6 +20,7 @@ extension Broker {
         tracking.checkInvariants()
         wakes.checkInvariants()
         wakeReports.checkInvariants()
+        moderation.checkInvariants()
         checkConversations()
         checkCounts()
         for session in sessions.places where sessions.contains(session) {
@@ -276,8 +277,13 @@ extension Broker {
     // MARK: - Groups and wills
 
     private func checkGroups() {
-        var memberCount = 0
+        var (memberCount, openCount) = (0, 0)
         for group in groupTable.groups.places where groupTable.groups.contains(group) {
+            let isOpen = groupTable.groups[group].allowed == nil
+            precondition(
+                groupTable.isOpen(group) == isOpen,
+                "group \(group.place) is among the open ones: \(groupTable.isOpen(group))")
+            openCount += isOpen ? 1 : 0
             precondition(
                 !groupTable.groups[group].memberships.isEmpty,
                 "group \(group.place) has no members")
@@ -296,6 +302,7 @@ extension Broker {
             }
         }
         expect(memberCount, equals: groupTable.memberships.count, "members of all groups")
+        expect(openCount, equals: groupTable.openCount, "groups that everybody may join")
     }
 
     private func check(membership index: Index<Membership>) {

@@ -47,7 +47,19 @@ extension Broker {
     ) {
         counters.queueRefused += 1
         untakenReceivers.note(user)
-        tellFullQueue(of: user, device: device, limit, at: step.moment)
+        reportFullQueue(of: user, device: device, limit, at: step.moment)
+        noteReceiver(user: user, device: device, limit, in: &step)
+    }
+
+    /// Logs a receiver that does not get an accepted message because the store refused it at the
+    /// commit; at most a few per second.
+    mutating func noteTakenBack(user: Index<User>, device: Name?, in step: inout Step) {
+        noteReceiver(user: user, device: device, commits.room.limit, in: &step)
+    }
+
+    private mutating func noteReceiver(
+        user: Index<User>, device: Name?, _ limit: LimitName, in step: inout Step
+    ) {
         guard queues.takesReceiverNote(at: step.moment) else { return }
         step.effects[0].effects.append(
             .note(

@@ -16,7 +16,12 @@ public struct Broker: ~Copyable, Sendable {
     /// not mutate (docs/PERFORMANCE.md).
     private let handedByAddress: any Sendable = ()
 
-    public var limits: CoreLimits { didSet { renewHistoryFilters() } }
+    public var limits: CoreLimits {
+        didSet {
+            renewHistoryFilters()
+            moderation.isConfigured = limits.hasModeration
+        }
+    }
     public internal(set) var counters = Counters()
     /// How long durable sends took from their acceptance until their sender was told that they were
     /// accepted, in microseconds.
@@ -42,7 +47,9 @@ public struct Broker: ~Copyable, Sendable {
     var inspections = Inspections()
     var wakes = WakeTable()
     var wakeReports = WakeReportTable()
+    var wakeTemplates = WakeTemplateTable()
     var brokerEvents = BrokerEventQueue()
+    var moderation: ModerationTable
 
     var deadlines: Deadlines
     var workload = Workload()
@@ -64,6 +71,7 @@ public struct Broker: ~Copyable, Sendable {
         registry = Registry(trust: trust)
         live = LiveConnections(loopCount: loopCount)
         deadlines = Deadlines(start: moment.instant)
+        moderation = ModerationTable(isConfigured: limits.hasModeration)
     }
 
     /// Handles one event. Its ranges refer to `bytes`, and a verified claim to `identities`;
@@ -181,7 +189,8 @@ public struct Broker: ~Copyable, Sendable {
             case .revision(let index): continueRevision(index, in: &step)
             case .wake(let index): wakeDue(index, in: &step)
             case .wakeCheck(let index): checkWake(index, in: &step)
-            case .brokerEvents: tellWaitingEvents(in: &step)
+            case .brokerEvents: sendWaitingEvents(in: &step)
+            case .held(let queue): releaseHeld(queue, in: &step)
             case .housekeeping: runHousekeeping(at: moment)
             case .deliveries: deliverWaiting(untilWork: end, effects, in: &step)
             }

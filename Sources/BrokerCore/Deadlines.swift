@@ -50,7 +50,7 @@ struct Deadlines: ~Copyable {
         case .housekeeping: isHousekeepingDue = false
         case .deliveries: areDeliveriesDue = false
         case .session, .will, .retained, .access, .login, .tracked, .receipts, .revision,
-            .wake, .wakeCheck, .brokerEvents:
+            .wake, .wakeCheck, .brokerEvents, .held:
             break
         }
         return payload
@@ -72,6 +72,7 @@ enum DeadlinePayload {
     case wake(Index<WakeUser>)
     case wakeCheck(Index<WakeUser>)
     case brokerEvents
+    case held(Index<HeldQueue>)
 
     var raw: UInt64 {
         switch self {
@@ -88,6 +89,7 @@ enum DeadlinePayload {
         case .wake(let user): 10 << 32 | UInt64(user.place)
         case .wakeCheck(let user): 11 << 32 | UInt64(user.place)
         case .brokerEvents: 12 << 32
+        case .held(let queue): 13 << 32 | UInt64(queue.place)
         }
     }
 
@@ -107,6 +109,7 @@ enum DeadlinePayload {
         case 10: self = .wake(Index(place: place))
         case 11: self = .wakeCheck(Index(place: place))
         case 12: self = .brokerEvents
+        case 13: self = .held(Index(place: place))
         default: preconditionFailure("deadline payload \(raw)")
         }
     }

@@ -265,6 +265,8 @@ public struct CoreLimits: Sendable {
     }
     /// Whether some app keeps messages by default, which is all that a send tests.
     var someAppKeepsHistory: Bool { policies.keepsHistory }
+    /// Whether some app is moderated.
+    var hasModeration: Bool { policies.isModerated }
     /// Whether some app is told of events.
     @inline(__always)
     var hasBrokerEvents: Bool { !policies.toldApps.isEmpty }
@@ -495,6 +497,9 @@ public struct CoreLimits: Sendable {
     /// Maximum bytes of the address of a wake target: tokens of push services and URLs in the field
     /// are shorter.
     public static let wakeAddressBytesMaximum = 2_048
+    /// Maximum bytes of a template of wake-ups: push services transport 4 KiB, with the values of
+    /// its variables.
+    public static let wakeTemplateBytesMaximum = 2_048
     /// Maximum number of entries of a user that a relay reported: the last days of one wake-up an
     /// hour, with an entry for the request and one for what came of it.
     public static let wakeReportsOfUserMaximum = 100
@@ -563,10 +568,12 @@ public struct AppPolicy: Hashable, Sendable {
     public var wake: WakePolicy?
     /// Which events of the broker it is told; nil for none.
     public var events: BrokerEventPolicy?
+    /// Which of its messages a moderator decides on; nil for none.
+    public var moderation: ModerationPolicy?
 
-    /// Whether a user gets the app's wake-ups or events: others must not take the name.
+    /// Whether a user gets the app's wake-ups, events or questions: others must not take the name.
     func names(relay user: [UInt8]) -> Bool {
-        wake?.relay == user || events?.relay == user
+        wake?.relay == user || events?.relay == user || moderation?.moderator == user
     }
 
     public init() {}
@@ -585,11 +592,15 @@ struct AppPolicies: Hashable, Sendable {
     private(set) var keepsHistory = false
     /// The apps that are told of the broker's events.
     private(set) var toldApps: [[UInt8]] = []
+    /// Whether some app is moderated.
+    private(set) var isModerated = false
 
     private mutating func notePolicies() {
         toldApps = byApp.filter { $0.value.events != nil }.keys
             .sorted { $0.lexicographicallyPrecedes($1) }
         keepsHistory = ofOthers.isKeeping || byApp.values.contains { $0.isKeeping }
+        isModerated =
+            ofOthers.moderation != nil || byApp.values.contains { $0.moderation != nil }
     }
 }
 

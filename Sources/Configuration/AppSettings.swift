@@ -2,7 +2,8 @@
 //
 //     {app: "plant", refusedPublish: "count", joinsGroups: false, takeoversPerMinute: 20,
 //      keepsHistory: true, historyTopics: ["plant/+/alarm"], recall: false, interfaces: ["rest"],
-//      wake: {relay: "push", intervalSeconds: 60}, events: {relay: "hooks"}}
+//      wake: {relay: "push", intervalSeconds: 60}, events: {relay: "hooks"},
+//      moderation: {moderator: "censor"}}
 
 import JSON5
 
@@ -27,6 +28,9 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
 
     /// Which events of the broker it is told; nil for none.
     public var events: EventSettings?
+
+    /// Which of its messages a moderator decides on; nil for none.
+    public var moderation: ModerationSettings?
 
     /// The interfaces of other messaging systems that its users may use.
     public var interfaces: [AppInterface] = []
@@ -75,11 +79,12 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         case "recall": recall = try Setting.boolean(node)
         case "wake": wake = try WakeSettings(node)
         case "events": events = try EventSettings(node)
+        case "moderation": moderation = try ModerationSettings(node)
         case "interfaces": interfaces = try Self.interfaces(node)
         default:
             throw SettingFault(
                 "is unknown; known are app, refusedPublish, joinsGroups, takeoversPerMinute, "
-                    + "keepsHistory, historyTopics, recall, interfaces, wake, events")
+                    + "keepsHistory, historyTopics, recall, interfaces, wake, events, moderation")
         }
     }
 
@@ -118,6 +123,7 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         if let recall { members.append("recall: \(recall)") }
         if let wake { members.append("wake: \(wake.written)") }
         if let events { members.append("events: \(events.written)") }
+        if let moderation { members.append("moderation: \(moderation.written)") }
         if !interfaces.isEmpty {
             let names = interfaces.map { JSONText.quoted($0.rawValue) }
             members.append("interfaces: [\(names.joined(separator: ", "))]")

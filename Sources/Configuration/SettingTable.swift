@@ -58,7 +58,8 @@ public enum SettingTable {
         .objects(
             "apps", at: \.apps, reload: .newConnections,
             "Settings of single apps, as `{app, refusedPublish, joinsGroups, takeoversPerMinute, "
-                + "keepsHistory, historyTopics, recall, interfaces, wake, events}`. They override "
+                + "keepsHistory, historyTopics, recall, interfaces, wake, events, "
+                + "moderation}`. They override "
                 + "the keys of the same names below, and keepsHistory overrides "
                 + "`history.byDefault`; a member that is left out has the value of its key. "
                 + "`historyTopics` lists up to 64 topic filters, such as `[\"plant/+/alarm\"]`: "
@@ -69,7 +70,10 @@ public enum SettingTable {
                 + "users are woken, as `{relay, intervalSeconds, contents, transient, wills}` "
                 + "([wake-ups.md](wake-ups.md)); they are not by default. `events` says what a "
                 + "relay is told, as `{relay, kinds}` "
-                + "([webhooks.md](webhooks.md#events-of-the-broker)); nothing by default.")
+                + "([webhooks.md](webhooks.md#events-of-the-broker)); nothing by default. "
+                + "`moderation` says on which messages a moderator decides, as `{moderator, "
+                + "milliseconds, silent, users, groups, everybody, topics}` "
+                + "([moderation.md](moderation.md)); on none by default.")
     ]
 
     private static let tls: [Setting] = [

@@ -48,6 +48,11 @@ extension ReasonCode {
     }
 }
 
+extension VerdictNote {
+    /// The moderator's text, or the clause of the cause.
+    func detail(_ cause: LimitName) -> [UInt8] { text.isEmpty ? cause.text : text }
+}
+
 extension StaticString {
     /// The bytes, without a copy.
     var utf8Bytes: UnsafeRawBufferPointer {

@@ -482,6 +482,8 @@ package struct GatewayMachine: ~Copyable {
     package mutating func lineReceived(
         _ bytes: UnsafeRawBufferPointer, _ index: Int, now: Instant
     ) {
+        // An answer could not be sent any more.
+        guard !lines[index].isRemoved else { return }
         lines[index].heard(now: now)
         lines[index].link.append(bytes)
         markReady(index)

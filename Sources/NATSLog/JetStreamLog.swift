@@ -36,6 +36,7 @@ public final class JetStreamLog: ReplicatedLog, Sendable {
     private let wake: @Sendable () -> Void
     private let threads = Locked<[Thread]>([])
     let announcements = Announcements()
+    let questions = Questions()
 
     init(
         _ settings: JetStreamSettings, connection: JetStreamConnection, created: String,
@@ -64,6 +65,7 @@ public final class JetStreamLog: ReplicatedLog, Sendable {
     public func stop() {
         state.withLock { $0.isStopped = true }
         announcements.end()
+        questions.end()
         requestSignal.stop()
         followSignal.stop()
         threads.withLock { threads in

@@ -71,6 +71,11 @@ public struct JetStreamSettings: Hashable, Sendable {
     /// The subject of reports of nodes, which no stream keeps.
     public var nodesSubject: String { "\(stream).nodes" }
 
+    /// The subject of questions to a node in one life of its process.
+    func copiesSubject(of life: UInt64) -> String {
+        "\(stream).copies.\(String(life, radix: 16))"
+    }
+
     /// What is wrong with the settings, in words for an operator; nil if nothing is.
     public var fault: String? {
         guard (1...JetStreamLimits.serversMaximum).contains(servers.count) else {

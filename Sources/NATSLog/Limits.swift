@@ -54,6 +54,11 @@ public enum JetStreamLimits {
     static let waitingAnnouncementMaximum = 64
     /// Bytes of a report; a longer message on its subject is none.
     static let announcementByteCountMaximum = 2_048
+    /// Milliseconds that a question of one node to another waits: a part of a copy is read from the
+    /// other one's disk and crosses the servers.
+    static let copyMilliseconds: Int64 = 5_000
+    /// Bytes of such a question; a longer message is none.
+    static let copyQuestionByteCountMaximum = 256
     /// Requests that wait. A node has one append and a few reads under way; its retries wait for
     /// outcomes.
     static let waitingRequestMaximum = 64

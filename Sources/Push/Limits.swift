@@ -1,5 +1,7 @@
 // Limits of a relay for wake-ups, each with its reason.
 
+import WakeTemplates
+
 /// Limits that no configuration exceeds, and the defaults of those that it sets.
 public enum PushLimits {
     /// Requests at a time: each has a descriptor. The relay raises its own limit of descriptors.
@@ -73,9 +75,8 @@ public enum PushLimits {
     static let apnsPayloadByteCountMaximum = 4_096
     /// The largest message of FCM, in bytes ("FCM HTTP v1", size of a message).
     static let fcmPayloadByteCountMaximum = 4_096
-    /// The largest badge: what fits in 32 bits with a sign. A larger number of a sender or of the
-    /// hook is sent as it is, and is not kept.
-    static let badgeMaximum = UInt64(Int32.max)
+    /// The largest badge.
+    static let badgeMaximum = WakeContents.badgeMaximum
     /// Age of a provider token, in minutes: APNs refuses new ones more often than every 20, and old
     /// ones after 60.
     static let tokenMinutes = 20...55

@@ -7,6 +7,7 @@ import JSON5
 import MartletClient
 import Primitives
 import Relay
+import WakeTemplates
 
 /// Runs a relay until ``RelayControl/drain()``, or until it cannot continue.
 public enum PushProcess {
@@ -115,7 +116,7 @@ public enum PushQuestions {
             }
             kinds = [known]
         } else {
-            kinds = WakeKind.allCases.filter { settings.speaks($0) && $0 != .udp }
+            kinds = WakeKind.allCases.filter { settings.speaks($0) && $0.hasContent }
         }
         var pushed: [UInt8] = []
         if let push {

@@ -8,6 +8,7 @@ import JSON5
 import MartletClient
 import Primitives
 import Relay
+import WakeTemplates
 
 struct PushRelay: ~Copyable {
     private let settings: PushSettings
@@ -115,7 +116,7 @@ struct PushRelay: ~Copyable {
             if drainDeadline == nil { dispatcher.accept(message, now: now) }
         case .dropped(let count): dispatcher.totals.dropped += UInt64(clamping: count)
         // A relay for wake-ups has neither.
-        case .subscribed, .subscriptionRefused, .unsubscribed: break
+        case .subscribed, .subscriptionRefused, .unsubscribed, .sendRefused: break
         case .stopped(let reason): if drainDeadline == nil { stopReason = reason }
         case .drain:
             guard drainDeadline == nil else { return }
@@ -277,7 +278,8 @@ struct PushRelay: ~Copyable {
             outcome = apns.outcome(answer)
             logClock(apns.clockOffset(answer, now: now))
         case .fcm: outcome = fcm!.outcome(answer)
-        case .webhook, .sms, .mqtt, .udp: outcome = RequestSender.outcome(answer)
+        case .webhook: outcome = RequestSender.outcome(answer, isOfTarget: true)
+        case .sms, .mqtt, .udp: outcome = RequestSender.outcome(answer)
         }
         dispatcher.finish(attempt, with: outcome, now: now)
     }

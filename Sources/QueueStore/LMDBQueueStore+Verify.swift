@@ -73,6 +73,13 @@ extension LMDBQueueStore {
         into report: inout VerificationReport
     ) throws(StoreError) {
         try PageCheck.run(path: stagingFile.path, progress: progress)
+        try verifyRows(of: stagingFile, format: format, into: &report)
+    }
+
+    /// The same without the pages, which have to be sound: LMDB maps them.
+    static func verifyRows(
+        of stagingFile: StagingFile, format: UInt32, into report: inout VerificationReport
+    ) throws(StoreError) {
         // The checks know the rows of one format.
         guard format == StoreFormats.known.current else { return }
         let environment = try Environment(

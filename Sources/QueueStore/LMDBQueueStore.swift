@@ -177,6 +177,7 @@ public struct LMDBQueueStore: ~Copyable {
         result.damagedUncounted = removalTally.damagedUncounted
         result.isUnfinished = !doomedQueues.isEmpty
         result.isFull = !hasRoom
+        result.lacksDiskSpace = !hasDiskSpace
         result.rowRoomByteCount = rowRoomByteCount
         result.usedBytes = usedByteCount
         result.softLimitBytes = UInt64(options.softLimitByteCount)
@@ -294,6 +295,7 @@ public struct LMDBQueueStore: ~Copyable {
     public mutating func claimRoom(telling state: inout RestoredState) {
         hasDiskSpace = claimRoom(for: StoreBatch())
         state.isFull = !hasRoom
+        state.lacksDiskSpace = !hasDiskSpace
         state.rowRoomByteCount = rowRoomByteCount
     }
 

@@ -19,6 +19,8 @@ package enum RelayInput: Sendable {
     case unsubscribed
     /// The broker refuses the login permanently, or ended the session.
     case stopped(String)
+    /// The broker refused what the relay had sent.
+    case sendRefused(messageID: String?)
     case drain
     /// Somebody asks for the counters.
     case totals
@@ -117,7 +119,9 @@ package struct BrokerSession: Sendable {
             case .subscriptionLost(let filter, let reason):
                 inputs.put(.subscriptionRefused(name: BrokerWant.filter(filter).name, reason))
                 Task { await subscribe([.filter(filter)]) }
-            case .transientRefused, .willLost: break
+            case .transientRefused(_, let messageID):
+                inputs.put(.sendRefused(messageID: messageID))
+            case .willLost: break
             }
         }
         inputs.put(.stopped(client.stopReason.map { $0.explanation } ?? "the client is closed"))

@@ -24,4 +24,9 @@ public enum ReplicationLimits {
     public static let momentMillisecondsMaximum: UInt64 = 1 << 48
     /// Tries of one record whose late outcomes are still recognised.
     public static let rememberedTryMaximum = 64
+    /// Bytes of one part of a store's copy. Records of the log that follow a part on the same
+    /// connection wait for it, some milliseconds in a network of 1 Gbit/s.
+    public static let copyPartByteCount = 512 << 10
+    /// Bytes of the words with which a node refuses a copy.
+    public static let copyTextByteCountMaximum = 1_024
 }

@@ -39,6 +39,27 @@ public enum WebhookLimits {
     /// Bytes of unacknowledged events that are written before that time: half of the broker's
     /// default of `limits.inboxWindowBytes`, so that it continues to send.
     static let recordByteCount = 128 << 10
+    /// Endpoints of one file that decide on messages: an app has a few kinds of messages.
+    static let decidersMaximum = 16
+    /// Questions to one of them at a time: more than a receiver with some processes answers.
+    static let deciderConcurrencyMaximum = 128
+    static let deciderConcurrencyDefault = 16
+    /// The time for a decision, in milliseconds: within the two seconds that brokers give by
+    /// default, and the ten that they give at most.
+    static let decisionMillisecondsDefault = 1_500
+    static let decisionMilliseconds = 50...10_000
+    /// Of the broker's time for a verdict, what its way back takes, in milliseconds.
+    static let verdictMilliseconds: UInt64 = 100
+    /// Questions that wait for their turn: as many as the broker holds of one app.
+    static let questionsWaitingMaximum = 10_000
+    /// Between two attempts while the circuit of such an endpoint is open, in milliseconds: the
+    /// first and the longest. People wait for their messages.
+    static let deciderRetryMilliseconds: UInt64 = 500
+    static let deciderRetryMillisecondsMaximum: UInt64 = 10_000
+    /// Between two lines about the silence of an endpoint, in milliseconds.
+    static let silenceLineMilliseconds: UInt64 = 10_000
+    /// Bytes of a text for the sender of a refused message, as the broker takes them.
+    static let reasonByteCountMaximum = 128
     /// Topic filters, groups and users of one hook.
     static let namesMaximum = 1_000
 }

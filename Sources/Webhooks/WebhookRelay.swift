@@ -12,9 +12,11 @@ struct WebhookRelay: ~Copyable {
     private let session: BrokerSession
     private let pool: TransferPool
     private var dispatcher: EventDispatcher
+    private var moderation: ModerationDispatcher
     private var record: RecordFile<RecordContent>
     private let obsolete: [String]
     private var attempts: [UInt64: EventDispatcher.Attempt] = [:]
+    private var questions: [UInt64: ModerationDispatcher.Attempt] = [:]
     private var lastTag: UInt64 = 0
     private var drainDeadline: Instant?
     private var nextTotals = Instant.never
@@ -31,10 +33,10 @@ struct WebhookRelay: ~Copyable {
         self.settings = settings
         self.inputs = inputs
         self.session = session
-        let concurrency = settings.hooks.reduce(0) { $0 + $1.concurrency }
+        moderation = ModerationDispatcher(settings.deciders, seed: .random(in: 0...(.max)))
         pool = TransferPool(
             waker, rules: AddressRules(allowed: settings.relay.privateNetworks),
-            requestsMaximum: concurrency)
+            requestsMaximum: settings.concurrency)
         dispatcher = EventDispatcher(
             settings, stored: record.stored, seed: .random(in: 0...(.max)),
             now: SystemClocks.now)
@@ -57,11 +59,13 @@ struct WebhookRelay: ~Copyable {
             let now = SystemClocks.now
             for input in inputs.takeAll() { take(input, now) }
             turn(now)
+            publishVerdicts()
             try save(now.instant)
             if let position = dispatcher.takeAcknowledgement() { session.acknowledge(position) }
             print()
             if let stopReason { return .refused(stopReason) }
-            if let drainDeadline, dispatcher.inFlightCount == 0 || now.instant >= drainDeadline {
+            let inFlightCount = dispatcher.inFlightCount + moderation.inFlightCount
+            if let drainDeadline, inFlightCount == 0 || now.instant >= drainDeadline {
                 try leave()
                 return .stopped
             }
@@ -79,7 +83,8 @@ struct WebhookRelay: ~Copyable {
                 "detail=\(quoted(end.detail.utf8))\(reason) retry_ms=\(end.retryMilliseconds)")
         case .message(let message):
             // Those that come now are delivered again after the next login.
-            if drainDeadline == nil { dispatcher.accept(message, now: now) }
+            guard drainDeadline == nil else { return }
+            if !moderation.accept(message, now: now) { dispatcher.accept(message, now: now) }
         case .dropped(let count): dispatcher.totals.dropped += UInt64(clamping: count)
         case .subscribed(let count): dispatcher.log("subscribed", "count=\(count)")
         case .subscriptionRefused(let name, let reason):
@@ -90,15 +95,41 @@ struct WebhookRelay: ~Copyable {
             guard drainDeadline == nil else { return }
             drainDeadline = now.instant.advanced(byMilliseconds: RelayLimits.drainMilliseconds)
             dispatcher.drain()
-        case .totals: dispatcher.logTotals()
+            moderation.drain(now: now.instant)
+        case .sendRefused(let id):
+            if let id = id.flatMap(VerdictID.init) {
+                moderation.noteUntaken(about: id.number, of: id.decider)
+            }
+        case .totals: logTotals()
         }
+    }
+
+    private mutating func logTotals() {
+        dispatcher.logTotals()
+        guard !settings.deciders.isEmpty else { return }
+        dispatcher.log("moderation_totals", moderation.totals.line)
+    }
+
+    // MARK: - Verdicts
+
+    /// Tells the broker what was decided. It knows no more of a question whose verdict is lost than
+    /// that nobody answered.
+    private mutating func publishVerdicts() {
+        for decision in moderation.takeDecisions() {
+            let (topic, payload) = decision.verdict.publication(about: decision.number)
+            var message = OutgoingMessage(to: .topic(topic), .bytes(payload), grade: .transient)
+            message.messageID = VerdictID(decision)?.text
+            session.client.send(message) { _ in }
+        }
+        for line in moderation.takeLines() { dispatcher.log(line.event, line.fields) }
     }
 
     /// Makes requests until none may begin, and takes results.
     private mutating func turn(_ now: Moment) {
         dispatcher.timePassed(now: now)
+        moderation.timePassed(now: now.instant)
         if now.instant >= nextTotals {
-            dispatcher.logTotals()
+            logTotals()
             nextTotals = now.instant.advanced(bySeconds: UInt64(settings.relay.totalsSeconds))
         }
         lookForResends(now)
@@ -116,6 +147,11 @@ struct WebhookRelay: ~Copyable {
     }
 
     private mutating func take(_ completion: TransferPool.Completion, _ now: Moment) {
+        if let question = questions.removeValue(forKey: completion.tag) {
+            moderation.finish(
+                question, with: completion.result, answer: completion.answer, now: now.instant)
+            return
+        }
         guard let attempt = attempts.removeValue(forKey: completion.tag) else {
             preconditionFailure("request \(completion.tag) has ended before")
         }
@@ -123,6 +159,7 @@ struct WebhookRelay: ~Copyable {
     }
 
     private mutating func begin(_ now: Moment) {
+        beginQuestions(now)
         while let attempt = dispatcher.nextAttempt(now: now) {
             let hook = settings.hooks[attempt.hook]
             lastTag += 1
@@ -133,6 +170,21 @@ struct WebhookRelay: ~Copyable {
                     seconds: now.unixSeconds, secrets: hook.secrets,
                     authorityFile: hook.authorityFile, timeoutSeconds: hook.timeoutSeconds),
                 tag: lastTag)
+        }
+    }
+
+    private mutating func beginQuestions(_ now: Moment) {
+        while let attempt = moderation.nextAttempt(user: dispatcher.user, now: now) {
+            let decider = settings.deciders[attempt.decider]
+            lastTag += 1
+            questions[lastTag] = attempt
+            var request = TransferRequest.signed(
+                decider.url, body: attempt.body, identifier: attempt.identifier,
+                seconds: now.unixSeconds, secrets: decider.secrets,
+                authorityFile: decider.authorityFile,
+                timeoutSeconds: (attempt.milliseconds + 999) / 1_000)
+            request.timeoutMilliseconds = max(1, attempt.milliseconds)
+            pool.begin(request, tag: lastTag)
         }
     }
 
@@ -182,7 +234,7 @@ struct WebhookRelay: ~Copyable {
         if dispatcher.hasUnwritten { try save(SystemClocks.now.instant) }
         if let position = dispatcher.takeAcknowledgement() { session.acknowledge(position) }
         session.close()
-        dispatcher.logTotals()
+        logTotals()
         print()
     }
 
@@ -196,7 +248,8 @@ struct WebhookRelay: ~Copyable {
 
     private func wait() {
         let now = SystemClocks.now.instant
-        var deadline = min(dispatcher.nextDeadline(now: now), nextTotals)
+        var deadline = min(
+            dispatcher.nextDeadline(now: now), moderation.nextDeadline, nextTotals)
         if let drainDeadline { deadline = min(deadline, drainDeadline) }
         if dispatcher.mayResend, drainDeadline == nil {
             deadline = min(deadline, nextResendLook)
@@ -204,4 +257,28 @@ struct WebhookRelay: ~Copyable {
         pool.wait(
             milliseconds: min(deadline.milliseconds(since: now), RelayLimits.waitMilliseconds))
     }
+}
+
+/// The id of a verdict's message, by which a refusal is recognized.
+private struct VerdictID {
+    let number: UInt64
+    let decider: Int
+
+    /// Nil for a verdict that the broker takes whatever the message is.
+    init?(_ decision: ModerationDispatcher.Decision) {
+        switch decision.verdict {
+        case .accept, .later: return nil
+        case .refuse, .rewrite: (number, decider) = (decision.number, decision.decider)
+        }
+    }
+
+    init?(_ text: String) {
+        let parts = text.split(separator: "/")
+        guard parts.count == 2, let number = UInt64(parts[0]), let decider = Int(parts[1]) else {
+            return nil
+        }
+        (self.number, self.decider) = (number, decider)
+    }
+
+    var text: String { "\(number)/\(decider)" }
 }

@@ -46,6 +46,11 @@ enum WebhookOption: String, OptionRules {
             ],
           }
 
+        deciders: [{ name, url, secretFiles, silent: "refuse" }] names endpoints that decide on the
+        messages of an app of which the relay's user is the moderator: they answer
+        {"verdict":"accept"}, {"verdict":"refuse","code":-4408,"reason":"…"} or
+        {"verdict":"rewrite","b":"…"} in time, or the verdict of silent holds.
+
         Each request is one of Standard Webhooks: webhook-id, webhook-timestamp and
         webhook-signature, and a JSON body with type, timestamp and data. Events are delivered at
         least once, and in order for each sender, group or topic.

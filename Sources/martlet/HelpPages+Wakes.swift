@@ -7,6 +7,10 @@ extension HelpPages {
         martlet wake remove --user USER --id ID
         martlet wake test --user USER [--id ID]
         martlet wake log --user USER [--count N] [--follow]
+        martlet wake template set --kind KIND (--file FILE | --template JSON)
+        martlet wake template try --kind KIND [--file FILE | --template JSON]
+        martlet wake template list
+        martlet wake template remove --kind KIND
 
         Wake targets say where a relay reaches a user of whom no device is connected
         (docs/operating/wake-ups.md). A user has at most 8. Setting one again with the same device,
@@ -28,7 +32,14 @@ extension HelpPages {
           --count N, -n        only the latest N
           --follow, -f         waits for more
 
-        list, set, remove, test, log
+        template             what a relay sends to targets of a kind, in place of its own template:
+                             an object of JSON5 with variables such as ${count}
+                             (docs/operating/push.md). try shows what a target would get for a
+                             sample, and sets nothing; without a template, that of the app
+          --file FILE          the template
+          --template JSON      the same as an argument
+
+        all of them
           --json               one JSON object per line
 
         \(administration)

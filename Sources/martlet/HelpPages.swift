@@ -74,6 +74,7 @@ enum HelpPages {
           martlet token (mint | list | revoke)
           martlet password (set | list | expire | revoke)
           martlet wake (set | list | remove | test | log) --user USER
+          martlet wake template (set | list | remove | try) [--kind KIND]
           martlet import mosquitto --config FILE [--dry-run]
           martlet session (list | show | watch | kick | delete)
           martlet queue (show | messages | drop | purge) USER

@@ -32,6 +32,10 @@ enum Command: String, CaseIterable {
     case wakeRemove = "wake remove"
     case wakeTest = "wake test"
     case wakeLog = "wake log"
+    case wakeTemplateSet = "wake template set"
+    case wakeTemplateList = "wake template list"
+    case wakeTemplateRemove = "wake template remove"
+    case wakeTemplateTry = "wake template try"
     case passwordSet = "password set"
     case passwordList = "password list"
     case passwordExpire = "password expire"
@@ -183,6 +187,10 @@ enum MartletProgram {
             case .wakeRemove: try WakeRemoveCommand.run(arguments)
             case .wakeTest: try WakeTestCommand.run(arguments)
             case .wakeLog: try WakeLogCommand.run(arguments)
+            case .wakeTemplateSet: try WakeTemplateSetCommand.run(arguments)
+            case .wakeTemplateList: try WakeTemplateListCommand.run(arguments)
+            case .wakeTemplateRemove: try WakeTemplateRemoveCommand.run(arguments)
+            case .wakeTemplateTry: try WakeTemplateTryCommand.run(arguments)
             case .passwordSet: try PasswordSetCommand.run(arguments)
             case .passwordList: try PasswordListCommand.run(arguments)
             case .passwordExpire: try PasswordExpireCommand.run(arguments)

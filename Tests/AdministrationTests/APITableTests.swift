@@ -349,6 +349,10 @@ extension AdministrationCommand {
         case .removeWakeTarget(let request): request.line
         case .testWake(let request): request.line
         case .listWakeLog(let request): request.line
+        case .setWakeTemplate(let request): request.line
+        case .listWakeTemplates(let request): request.line
+        case .removeWakeTemplate(let request): request.line
+        case .tryWakeTemplate(let request): request.line
         case .recallMessage(let request): request.line
         case .replaceMessage(let request): request.line
         case .mintTokens(let request): request.line

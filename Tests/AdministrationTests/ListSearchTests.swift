@@ -230,6 +230,7 @@ struct ListSearchTests {
                 .listQueueMessages, .listConversations, .listHistory, .listKeptTopics,
                 .listRetained, .listGroups, .listListeners, .listRefusals, .listLogLines,
                 .listTraces, .listOperators, .listWakeTargets, .listWakeLog,
+                .listWakeTemplates,
             ])
         for operation in lists {
             guard let list = operation.list else { continue }

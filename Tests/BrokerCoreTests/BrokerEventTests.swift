@@ -18,7 +18,7 @@ import Testing
         world.limits.appPolicies = [World.app: policy]
     }
 
-    @Test func `tells of a connection that is lost, and of none that says goodbye`() {
+    @Test func `tells of a connection that is lost, and of none that sends DISCONNECT`() {
         world.begin("relay/1", "bob/pc", "ann/1")
         world.disconnect("ann/1")
         #expect(world.told() == [])

@@ -39,17 +39,22 @@ private final class Pipe {
     @Test func `a condition of the broker is logged when it begins and when it ends`() {
         let log = LogWriter(descriptor: pipe.writer, isJournal: true)
         var conditions = ConditionLog()
-        conditions.noteStore(isFull: false, in: log)
+        conditions.noteStore(isFull: false, because: .store, in: log)
         conditions.noteLosses(dropped: 0, acceptPauses: 0, in: log)
         #expect(pipe.drain() == [])
-        for _ in 0..<3 { conditions.noteStore(isFull: true, in: log) }
-        conditions.noteStore(isFull: false, in: log)
+        for _ in 0..<3 { conditions.noteStore(isFull: true, because: .store, in: log) }
+        conditions.noteStore(isFull: false, because: .store, in: log)
+        conditions.noteStore(isFull: true, because: .diskSpace, in: log)
+        conditions.noteStore(isFull: false, because: .diskSpace, in: log)
         conditions.noteLosses(dropped: 5, acceptPauses: 0, in: log)
         conditions.noteLosses(dropped: 5, acceptPauses: 2, in: log)
         conditions.noteLosses(dropped: 9, acceptPauses: 2, in: log)
         #expect(
             pipe.drain() == [
-                "<3>level=error event=store_full state=full",
+                "<3>level=error event=store_full state=full detail=store.softLimitBytes",
+                "<6>level=info event=store_full state=has-room",
+                "<3>level=error event=store_full state=full "
+                    + "detail=\"free space on the disk of the data directory\"",
                 "<6>level=info event=store_full state=has-room",
                 "<4>level=warning event=queue_full dropped=5",
                 "<4>level=warning event=accept_paused pauses=2",

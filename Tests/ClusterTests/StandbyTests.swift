@@ -131,6 +131,56 @@ struct StandbyTests {
         }
     }
 
+    @Test func `a primary without a lease holds pings of WebSocket`() async throws {
+        try await onThread {
+            let cluster = try TestCluster()
+            let primary = try cluster.primary(otherThan: nil)
+            let connection = try RawConnection(primary.webPort)
+            let head =
+                "GET /mqtt HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
+                + "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+                + "Sec-WebSocket-Protocol: mqtt\r\n"
+                + "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+            try connection.send(Array(head.utf8))
+            var answer: [UInt8] = []
+            while !answer.suffix(4).elementsEqual([13, 10, 13, 10]) {
+                let next = connection.receive(1)
+                guard !next.isEmpty else {
+                    throw ClusterFailure(description: String(decoding: answer, as: UTF8.self))
+                }
+                answer += next
+            }
+            // Frames with the mask 0.
+            func ping(_ byte: UInt8) throws { try connection.send([0x89, 0x81, 0, 0, 0, 0, byte]) }
+            try TestCluster.createApp(on: primary)
+            let token = try AdministrationClient(dataDirectory: primary.data).send(
+                MintTokens(app: "demo", users: ["alice"])
+            ).tokens[0].token
+            let body =
+                [0, 4] + Array("MQTT".utf8) + [4, 0xC2, 0, 0, 0, 1, 0x77, 0, 1, 0x78, 0]
+                + [UInt8(token.utf8.count)] + Array(token.utf8)
+            let packet = [0x10, UInt8(body.count)] + body
+            try connection.send([0x82, 0x80 | UInt8(packet.count), 0, 0, 0, 0] + packet)
+            #expect(connection.receive(6) == [0x82, 4, 0x20, 2, 0, 0])
+            try ping(1)
+            #expect(connection.receive(3) == [0x8A, 1, 1])
+            for index in 0..<3 { cluster.servers.signal(index, SIGSTOP) }
+            defer { for index in 0..<3 { cluster.servers.signal(index, SIGCONT) } }
+            try cluster.wait("end of the lease") {
+                TestCluster.get(primary.webPort, "/readyz").status == 503 ? () : nil
+            }
+            try ping(2)
+            try ping(3)
+            connection.setPatience(seconds: 2)
+            #expect(connection.receive(3) == [])
+            for index in 0..<3 { cluster.servers.signal(index, SIGCONT) }
+            connection.setPatience(seconds: 30)
+            let pong = connection.receive(3)
+            // A standby may have taken over meanwhile: the connection has ended then.
+            #expect(pong == [0x8A, 1, 3] || pong == [], "\(pong): \(cluster.logs)")
+        }
+    }
+
     private func run(_ cluster: TestCluster, _ arguments: [String]) throws -> Int32 {
         try ClusterProcess(TestCluster.program, arguments, log: cluster.nodes[0].log).waitForEnd()
     }

@@ -66,6 +66,20 @@ import WireFormat
         #expect(site.broker.channelCount == 1)
     }
 
+    @Test func `what still arrives from a line that went is not answered`() throws {
+        var device = ModelDevice()
+        try login(&device, 1)
+        site.setLines(["plant7-a"])
+        let late = device.frames(MRT.Ping(isResponse: false))
+        late.withUnsafeBytes { site.machine.lineReceived($0, 1, now: site.now) }
+        site.turn()
+        site.machine.checkInvariants()
+        site.machine.logTotals()
+        site.turn()
+        let line = try #require(lines("totals").last)
+        #expect(line.hasSuffix(" waiting_bytes=0"), "\(line)")
+    }
+
     @Test func `lines that cannot be used leave the present ones`() throws {
         var device = ModelDevice()
         try login(&device, 0)

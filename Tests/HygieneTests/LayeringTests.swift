@@ -35,6 +35,7 @@ private let allowedImports: [String: Set<String>] = [
     "Configuration": ["BrokerTerms", "CommandLineOptions", "Files", "JSON5"],
     "Administration": ["BrokerTerms", "FoundationEssentials", "Glibc"],
     "Dashboard": [],
+    "WakeTemplates": ["JSON5"],
     "SourceInterfaces": [
         "Administration", "BrokerTerms", "WireFormat", "FoundationEssentials",
     ],
@@ -42,7 +43,7 @@ private let allowedImports: [String: Set<String>] = [
     "BrokerRuntime": [
         "BrokerTerms", "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials",
         "Replication", "QueueStore", "NetTransport", "Configuration", "Administration",
-        "Dashboard", "SourceInterfaces", "Threads", "CLinuxShims",
+        "Dashboard", "SourceInterfaces", "WakeTemplates", "Threads", "CLinuxShims",
         "Glibc", "Synchronization",
     ],
     "BrokerSimulation": [
@@ -73,8 +74,9 @@ private let allowedImports: [String: Set<String>] = [
         "CommandLineOptions", "JSON5", "Glibc",
     ],
     "Push": [
-        "Relay", "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms", "Primitives",
-        "NetTransport", "Threads", "CommandLineOptions", "Files", "JSON5", "CCurl", "COpenSSL",
+        "WakeTemplates", "Relay", "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms",
+        "Primitives", "NetTransport", "Threads", "CommandLineOptions", "Files", "JSON5", "CCurl",
+        "COpenSSL",
         "Glibc",
     ],
     // Programs.

@@ -55,6 +55,13 @@ struct ImportRightsTests {
         #expect(plan.hasRefusal("user alice: "))
     }
 
+    @Test func `takes no user with a right that the broker refuses`() throws {
+        let topic = String(repeating: "a/", count: 600)
+        let plan = try plan([], access: Array("user alice\ntopic read \(topic)\n".utf8))
+        #expect(plan.passwords.map(\.name) == ["bob", "+"])
+        #expect(plan.hasRefusal("user alice: its rights: at most 64 rights of 1024 bytes"))
+    }
+
     /// The same texts in two forms of Unicode: composed and decomposed.
     @Test func `keeps users and topics apart that only look the same`() throws {
         let (composed, decomposed) = ("caf\u{E9}", "cafe\u{301}")

@@ -114,7 +114,9 @@ import Testing
     }
 
     /// Puts key updates into the kernel's buffer before the server reads any.
-    private func sendKeyUpdates(_ count: Int, from client: ConnectionID, in bench: borrowing Bench) {
+    private func sendKeyUpdates(
+        _ count: Int, from client: ConnectionID, in bench: borrowing Bench
+    ) {
         let session = bench.loop.slots[client.slot].tls
         for _ in 0..<count {
             guard SSL_key_update(session, SSL_KEY_UPDATE_NOT_REQUESTED) == 1,

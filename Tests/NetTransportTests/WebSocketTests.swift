@@ -3,6 +3,7 @@
 import BrokerTerms
 import NetTransport
 import Primitives
+import Synchronization
 import Testing
 import WireFormat
 
@@ -289,6 +290,42 @@ struct WebSocketTests {
         bench.turn { loop, _ in loop.outgoingByteCount(of: server) == 0 }
         bench.send(Self.frame(0x89, [1]), to: client)
         bench.turn { _, recorder in Self.read(recorder.received[client]!).pongs.last == [1] }
+    }
+
+    private final class Permission: Sendable {
+        let isGiven = Atomic(false)
+    }
+
+    @Test func `holds pings while they may not be answered, and answers the last`() throws {
+        let mayAnswer = Permission()
+        var configuration = EventLoop.Configuration()
+        configuration.mayAnswerPings = { mayAnswer.isGiven.load(ordering: .relaxed) }
+        var bench = try Bench(.plain, configuration)
+        let (client, server) = try Self.connect(&bench)
+        let (other, _) = try Self.connect(&bench)
+        for byte in 1...3 as ClosedRange<UInt8> {
+            bench.send(Self.frame(0x89, [byte]), to: client)
+            bench.send(Self.frame(0x89, [byte]), to: other)
+        }
+        bench.send(Self.frame(0x82, [9]), to: client)
+        bench.send(Self.frame(0x82, [9]), to: other)
+        bench.turn { _, recorder in
+            [client, other].allSatisfy { Self.read(recorder.received[$0]!).payload == [9] }
+        }
+        #expect(Self.read(bench.recorder.received[client]!).pongs == [])
+        let holds = bench.loop.hasHeldPings
+        #expect(holds)
+        // One that has gone gets nothing.
+        bench.loop.close(other, afterFlush: false)
+        bench.turn { _, recorder in recorder.ends.count == 2 }
+        mayAnswer.isGiven.store(true, ordering: .relaxed)
+        bench.loop.answerHeldPings()
+        let stillHolds = bench.loop.hasHeldPings
+        #expect(!stillHolds)
+        bench.turn { _, recorder in Self.read(recorder.received[client]!).pongs == [[3]] }
+        bench.send(Self.frame(0x89, [4]), to: client)
+        bench.turn { _, recorder in Self.read(recorder.received[client]!).pongs == [[3], [4]] }
+        #expect(bench.recorder.end(of: server) == nil)
     }
 
     @Test(arguments: Security.allCases)

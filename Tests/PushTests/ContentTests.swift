@@ -3,6 +3,7 @@
 import ClientProgram
 import JSON5
 import Testing
+import WakeTemplates
 
 @testable import Push
 @testable import Relay
@@ -11,8 +12,8 @@ import Testing
     private func template(_ text: String, isContentAllowed: Bool = false) -> ContentTemplate? {
         var reader = SectionReader(path: "p", text: Array(text.utf8))
         return ContentTemplate(
-            try! JSON5Parser.parse(Array(text.utf8)), key: "t", isContentAllowed: isContentAllowed,
-            reader: &reader)
+            try! JSON5Parser.parse(Array(text.utf8)), key: "t", isContentAllowed: isContentAllowed
+        ) { reader.complain($0, $1, at: $2) }
     }
 
     private func content(
@@ -54,8 +55,8 @@ import Testing
     func `an error of a template has its place`(text: String, message: String) {
         var reader = SectionReader(path: "p", text: Array(text.utf8))
         let template = ContentTemplate(
-            try! JSON5Parser.parse(Array(text.utf8)), key: "t", isContentAllowed: false,
-            reader: &reader)
+            try! JSON5Parser.parse(Array(text.utf8)), key: "t", isContentAllowed: false
+        ) { reader.complain($0, $1, at: $2) }
         #expect(template == nil)
         #expect(reader.complaints.first?.hasPrefix(message) == true, "\(reader.complaints)")
     }

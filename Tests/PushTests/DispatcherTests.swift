@@ -68,6 +68,37 @@ import Testing
         #expect(relay.ids == [1])
     }
 
+    @Test func `nothing is sent to a target that was removed, and no test`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request(ids: [1, 2]))
+        relay.accept(Fixture.request(ids: [1], more: #","test":true"#))
+        relay.begin()
+        relay.accept(Fixture.withdrawn(target: 1))
+        relay.finish(.down)
+        relay.time += 20_000
+        relay.begin()
+        #expect(relay.ids == [2])
+        relay.save()
+        #expect(relay.record.wakes.map(\.target.id) == [2])
+    }
+
+    @Test func `a newer wake-up has as many attempts as the one that it replaces`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request())
+        for _ in 1..<PushLimits.refusalsMaximum {
+            relay.begin()
+            relay.finish(.refused("status 404", isFinal: false))
+            relay.time += 400_000
+        }
+        relay.accept(Fixture.request(count: 2))
+        for _ in 1..<PushLimits.refusalsMaximum {
+            relay.begin()
+            relay.finish(.refused("status 404", isFinal: false))
+            relay.time += 400_000
+        }
+        #expect(relay.dispatcher.deadLetters.isEmpty && relay.dispatcher.waitingCount == 1)
+    }
+
     @Test func `a user whose name only looks the same withdraws nothing`() {
         var relay = ModelRelay(Fixture.settings())
         relay.accept(Fixture.request("jos\u{E9}"))

@@ -375,6 +375,20 @@ struct FarSideTests {
         #expect(count < 16 << 20, "\(line)")
     }
 
+    @Test func `a target that asks for a long wait does not hold up others of its host`() throws {
+        let far = try FarSide("hook", ["--plan", "eve=429:3600", Fixture.secretText])
+        let relay = TestRelay(
+            try keys.settings(#"webhook: { secretFiles: ["DIR/secret"], allowHttp: true },"#))
+        for (id, user) in [(1, "eve"), (2, "bob")] as [(UInt64, String)] {
+            relay.accept(
+                Fixture.request(
+                    user, ids: [id], address: { _ in "http://127.0.0.1:\(far.port)/\(user)" },
+                    time: unixNow))
+            _ = try far.lines.line("path=/\(user)")
+        }
+        #expect(try relay.stop().contains("sent"))
+    }
+
     private static let tlsWebhooks = """
         webhook: { secretFiles: ["DIR/secret"], allowHttp: true, timeoutSeconds: 60,
                    caFile: "DIR/ca.pem" },

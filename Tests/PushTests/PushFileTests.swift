@@ -6,6 +6,7 @@ import JSON5
 import MartletClient
 import TestSurroundings
 import Testing
+import WakeTemplates
 
 @testable import Push
 @testable import Relay

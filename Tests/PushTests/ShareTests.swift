@@ -2,6 +2,7 @@
 
 import Primitives
 import Testing
+import WakeTemplates
 
 @testable import Push
 @testable import Relay

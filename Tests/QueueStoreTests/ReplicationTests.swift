@@ -285,7 +285,7 @@ private struct Nodes {
 
 extension ReplicaPosition {
     /// The position of the next record.
-    fileprivate func following(term: UInt64) -> ReplicaPosition {
+    func following(term: UInt64) -> ReplicaPosition {
         ReplicaPosition(
             cluster: cluster, sequence: sequence.next, term: Term(raw: term), number: number + 1)
     }
@@ -301,7 +301,7 @@ extension DecidedBatch {
 
 extension LMDBQueueStore {
     /// All rows of all tables, as the bytes that are stored.
-    fileprivate func rows() throws -> [String: [[UInt8]]] {
+    func rows() throws -> [String: [[UInt8]]] {
         var begun: OpaquePointer?
         try check(mdb_txn_begin(environment.handle, nil, UInt32(MDB_RDONLY), &begun), "begin")
         defer { mdb_txn_abort(begun) }

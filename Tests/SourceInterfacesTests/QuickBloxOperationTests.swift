@@ -59,6 +59,26 @@ import Testing
         }
     }
 
+    @Test func `a change that a limit refuses is undone`() {
+        operations.changes = []
+        operations.withoutRoom = ["carol"]
+        operations.meta = #"{"interface":"quickblox","type":2}"#
+        let content = #"{"name":"new","push_all":{"occupants_ids":["bob","carol"]}}"#
+        let (status, text) = answer(.updateDialog("g1"), content)
+        #expect(status == 409, "\(text)")
+        let expected = ["allowed alice bob carol", "join bob", "kick bob", "allowed alice"]
+        #expect(operations.changes == expected)
+    }
+
+    @Test func `a dialog that a limit refuses is not made`() {
+        operations.changes = []
+        operations.withoutRoom = ["carol"]
+        let (status, text) = answer(
+            .createDialog, #"{"type":2,"name":"x","occupants_ids":"bob,carol"}"#)
+        #expect(status == 409, "\(text)")
+        #expect(operations.changes == ["create", "join bob", "kick bob", "leave alice"])
+    }
+
     @Test func `a change that would remove the owner changes nothing`() {
         operations.owner = "owen"
         operations.meta = #"{"interface":"quickblox","type":2}"#

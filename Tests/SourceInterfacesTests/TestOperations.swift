@@ -62,8 +62,18 @@ final class TestOperations: SourceOperations {
     func revoke(_ request: RevokeTokens) throws(SourceRefusal) -> RevokeTokens.Reply {
         throw Self.refusal
     }
+    /// Changes of groups in their order; nil if no test expects one.
+    var changes: [String]?
+    /// Users who cannot join a group, because of a limit.
+    var withoutRoom: Set<String> = []
+    static let limitRefusal = SourceRefusal(409, "a limit is reached")
+    private func note(_ change: String) throws(SourceRefusal) {
+        guard changes != nil else { throw Self.refusal }
+        changes?.append(change)
+    }
     func create(_ request: CreateGroup) throws(SourceRefusal) -> CreateGroup.Reply {
-        throw Self.refusal
+        try note("create")
+        return CreateGroup.Reply(groupid: "g1")
     }
     /// The groups that everybody is in.
     var groupNames: [String] = []
@@ -74,7 +84,9 @@ final class TestOperations: SourceOperations {
         }
     }
     func openGroups(app: String) -> [ListGroups.Group] { [] }
-    func isMember(_ user: String, of group: String, app: String) -> Bool { true }
+    func isMember(_ user: String, of group: String, app: String) -> Bool {
+        changes == nil || members.contains(user)
+    }
     func hasGroup(_ group: String, app: String) -> Bool { true }
     func show(_ request: ShowGroup) throws(SourceRefusal) -> ShowGroup.Reply {
         ShowGroup.Reply(
@@ -83,10 +95,19 @@ final class TestOperations: SourceOperations {
             members: Array(members.prefix(request.limit ?? members.count)))
     }
     func change(_ request: ChangeMember) throws(SourceRefusal) -> ChangeMember.Reply {
-        throw Self.refusal
+        guard request.action != .join || !withoutRoom.contains(request.user) else {
+            throw Self.limitRefusal
+        }
+        try note("\(request.action) \(request.user)")
+        return ChangeMember.Reply(isChanged: true)
     }
     func change(_ request: ChangeGroup) throws(SourceRefusal) -> ChangeGroup.Reply {
-        throw Self.refusal
+        switch request.change {
+        case .allowed(let users): try note("allowed \(users.joined(separator: " "))")
+        case .meta(let text): try note("meta \(text)")
+        default: throw Self.refusal
+        }
+        return ChangeGroup.Reply()
     }
     func list(
         _ request: ListConversations

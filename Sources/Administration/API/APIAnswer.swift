@@ -59,7 +59,11 @@ extension APIOperation {
         switch kind {
         case .createApp: [.text("key")]
         case .listApps:
-            [.objects("apps", .text("app"), .number("userCount"), .number("tokenCount"))]
+            [
+                .objects(
+                    "apps", .text("app"), .number("userCount"), .number("tokenCount"),
+                    .boolean(optional: "isBeingDeleted"))
+            ]
         case .showApp:
             [
                 .text("app"), .boolean("hasKey"), .texts("rights"), .number("userCount"),
@@ -117,7 +121,7 @@ extension APIOperation {
             [
                 .number("receiverCount"), .number("refusedCount"),
                 .objects("refused", .text("user"), .number("reason")), .text(optional: "mid"),
-                .text(optional: "reference"),
+                .text(optional: "reference"), .number(optional: "verdict"),
             ]
         case .setWakeTarget: [.number("id")]
         case .listWakeTargets:
@@ -129,6 +133,11 @@ extension APIOperation {
             ]
         case .removeWakeTarget: [.boolean("isRemoved")]
         case .testWake: [.number("targetCount")]
+        case .setWakeTemplate: [.text("template")]
+        case .listWakeTemplates:
+            [.objects("templates", .text("kind"), .text("template"))]
+        case .removeWakeTemplate: [.boolean("isRemoved")]
+        case .tryWakeTemplate: [.text("content")]
         case .listWakeLog:
             [
                 .objects(

@@ -42,7 +42,7 @@ extension AdministrationRefusal {
         switch (cause, ReasonCode(rawValue: reason)) {
         case (.unknown, _): 404
         case (.exists, _), (.inUse, _), (.underWay, _): 409
-        case (.otherContent, _): 422
+        case (.otherContent, _), (.moderated, _): 422
         case (.tooWide, _), (.rule, _): 400
         case (.failed, _): 500
         case (.forbidden, _): 403

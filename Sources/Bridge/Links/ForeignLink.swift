@@ -16,7 +16,7 @@ enum ForeignEvent {
     /// Only the head of a publication was read that is larger than the bridge accepts.
     case oversized(ForeignMessage)
     case acknowledged(MQTT.Acknowledgement.Step, UInt16, ReasonCode)
-    /// The answer to ``ForeignLink/subscribe(_:now:)``, with a code for each filter.
+    /// The answer to ``ForeignLink/subscribe(_:identifier:now:)``, with a code for each filter.
     case subscribed([UInt8])
     /// The answer to ``ForeignLink/unsubscribe(_:now:)``, with a code for each filter.
     case unsubscribed([UInt8])
@@ -33,6 +33,8 @@ struct ForeignTerms: Equatable {
     var packetMaximum: Int
     var qosMaximum = MQTT.QoS.exactlyOnce
     var isRetainAvailable = true
+    /// Whether subscriptions may have an identifier; only in 5.0.
+    var takesSubscriptionIdentifiers = false
 }
 
 /// A publication of the MQTT broker.
@@ -45,6 +47,8 @@ struct ForeignMessage: Equatable {
     var isDuplicate = false
     /// 0 for none.
     var expirySeconds: UInt32 = 0
+    /// The identifiers of the subscriptions that it came by; 0 for one without.
+    var subscriptions: Set<UInt32> = [0]
 }
 
 package struct ForeignLink {
@@ -269,7 +273,9 @@ package struct ForeignLink {
                     packetMaximum: connack.packetMaximum == 0
                         ? .max : Int(connack.packetMaximum),
                     qosMaximum: connack.maximumQoS,
-                    isRetainAvailable: connack.isRetainAvailable)))
+                    isRetainAvailable: connack.isRetainAvailable,
+                    takesSubscriptionIdentifiers: version == .v5
+                        && connack.isSubscriptionIdentifierAvailable)))
     }
 
     /// A publication that is too large is skipped, so that it is not sent forever; a broker sends
@@ -300,8 +306,23 @@ package struct ForeignLink {
                 topic: Array(publish.topic.bytes(in: body)),
                 payload: Array(publish.payload.bytes(in: body)), qos: publish.qos,
                 packetIdentifier: publish.packetIdentifier, isDuplicate: publish.isDuplicate,
-                expirySeconds: publish.messageExpirySeconds ?? 0)
+                expirySeconds: publish.messageExpirySeconds ?? 0,
+                subscriptions: subscriptions(publish.properties, body.bytes))
         }
+    }
+
+    private static func subscriptions(
+        _ section: MQTT.PropertySection, _ body: RawSpan
+    ) -> Set<UInt32> {
+        var identifiers: Set<UInt32> = []
+        var reader = MQTT.PropertyReader(section, of: .publish, in: body)
+        // The section was checked when the packet was read, so no error is possible.
+        while let property = try? reader.next() {
+            if property.identifier == .subscriptionIdentifier {
+                identifiers.insert(property.number)
+            }
+        }
+        return identifiers.isEmpty ? [0] : identifiers
     }
 
     // MARK: - What leaves
@@ -380,7 +401,11 @@ package struct ForeignLink {
     }
 
     /// Subscribes to topics, without the publications of this session itself.
-    mutating func subscribe(_ filters: [(text: String, qos: MQTT.QoS)], now: Instant) {
+    ///
+    /// - Parameter identifier: of these subscriptions; 0 for none.
+    mutating func subscribe(
+        _ filters: [(text: String, qos: MQTT.QoS)], identifier: UInt32, now: Instant
+    ) {
         var source: [UInt8] = []
         for (text, qos) in filters {
             let filter = Array(text.utf8)
@@ -392,11 +417,11 @@ package struct ForeignLink {
             source += [UInt8(filter.count >> 8), UInt8(filter.count & 0xFF)] + filter
             source.append(options.byte)
         }
-        send(
-            MQTT.Subscribe(
-                version, Self.requestIdentifier,
-                subscriptions: ByteRange(offset: 0, count: source.count), count: filters.count),
-            from: source, now)
+        var packet = MQTT.Subscribe(
+            version, Self.requestIdentifier,
+            subscriptions: ByteRange(offset: 0, count: source.count), count: filters.count)
+        packet.subscriptionIdentifier = identifier
+        send(packet, from: source, now)
         subscribingCount = filters.count
     }
 

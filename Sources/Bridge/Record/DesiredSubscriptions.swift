@@ -57,11 +57,11 @@ struct DesiredSubscriptions {
         entries = (wants + obsolete.map { .obsolete($0) }).map { Entry(want: $0) }
     }
 
-    /// Changes to those of other rules; no request may be open. Entries that stay keep their state.
+    /// Changes to those of other rules. Entries that stay keep their state. An answer to a request
+    /// for one that does not stay finds no entry, and the next request for its filter follows it.
     ///
     /// - Parameter earlier: filters that the session has, or may have.
     mutating func replace(_ wants: [Want], earlier: some Sequence<String>) {
-        precondition(!isAnythingAsked, "rules change while \(entries.count) requests may be open")
         var known: [Want: Entry] = [:]
         for entry in entries { known[entry.want] = entry }
         self = DesiredSubscriptions(wants, earlier: earlier)
@@ -83,6 +83,13 @@ struct DesiredSubscriptions {
     var missing: [Entry] {
         entries.filter {
             if case .obsolete = $0.want { false } else { $0.state != .confirmed }
+        }
+    }
+
+    /// Whether the session may have filters of earlier rules.
+    var isAnythingObsolete: Bool {
+        entries.contains {
+            if case .obsolete = $0.want { $0.state != .confirmed } else { false }
         }
     }
 
@@ -174,9 +181,8 @@ struct DesiredSubscriptions {
     mutating func sessionLost(keepsQuestions: Bool) {
         entries.removeAll { entry in
             guard case .obsolete = entry.want else { return false }
-            // Its answer still finds its entry.
-            if keepsQuestions, case .asked = entry.state { return false }
-            return true
+            // A request for this filter may be among those that are repeated.
+            return !keepsQuestions || entry.state == .confirmed
         }
         for index in entries.indices {
             if keepsQuestions, case .asked = entries[index].state { continue }

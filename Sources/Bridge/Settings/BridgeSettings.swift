@@ -96,9 +96,14 @@ public enum BridgeLimits {
     /// Filters in one SUBSCRIBE or UNSUBSCRIBE: brokers limit the packet, and a refusal of the
     /// whole packet affects few.
     static let filtersPerRequestMaximum = 64
-    /// Bytes of a SUBSCRIBE or UNSUBSCRIBE before its first filter: fixed header 5, identifier 2,
-    /// no properties 1.
-    static let requestHeaderByteCountMaximum = 8
+    /// Bytes of a SUBSCRIBE or UNSUBSCRIBE before its first filter: fixed header 5, packet
+    /// identifier 2, length of the properties 1, subscription identifier 5.
+    static let requestHeaderByteCountMaximum = 13
+    /// The range of a subscription identifier begins at 1 and ends here (3.8.2.1.2 of MQTT 5.0).
+    static let subscriptionIdentifierMaximum: UInt32 = 268_435_455
+    /// How long a reload waits for the MQTT broker's answer to a request before it ends the
+    /// connection: brokers answer a SUBSCRIBE within seconds.
+    static let reloadMilliseconds: UInt64 = 30_000
     /// Lines of the log that name missing subscriptions, with each line of totals.
     static let missingLinesMaximum = 20
     /// How long open exchanges may take to complete after SIGTERM: below systemd's 90 s.

@@ -9,7 +9,7 @@ import Primitives
 
 extension Broker {
     /// Tells of a connection that ended without a DISCONNECT, once in an interval for each user.
-    mutating func tellLoss(of session: Index<Session>, _ reason: ReasonCode, at moment: Moment) {
+    mutating func reportLoss(of session: Index<Session>, _ reason: ReasonCode, at moment: Moment) {
         guard limits.hasBrokerEvents,
             let event = event(
                 .sessionLost, "SESSION_LOST", of: session, at: moment, isPaced: true,
@@ -19,7 +19,7 @@ extension Broker {
     }
 
     /// Tells of a session whose time is over, in the batch of its end.
-    mutating func tellExpiry(of session: Index<Session>, in step: inout Step) {
+    mutating func reportSessionExpiry(of session: Index<Session>, in step: inout Step) {
         guard limits.hasBrokerEvents else { return }
         let count = UInt64(sessions[session].inbox.count)
         guard
@@ -31,7 +31,7 @@ extension Broker {
     }
 
     /// Tells of a queue of a user that is full, once in an interval.
-    mutating func tellFullQueue(
+    mutating func reportFullQueue(
         of user: Index<User>, device: Name?, _ limit: LimitName, at moment: Moment
     ) {
         guard limits.hasBrokerEvents,
@@ -92,7 +92,7 @@ extension Broker {
     }
 
     /// Tells of some of the events that wait.
-    mutating func tellWaitingEvents(in step: inout Step) {
+    mutating func sendWaitingEvents(in step: inout Step) {
         for event in brokerEvents.take(CoreLimits.brokerEventsPerDeadline) {
             tell(event, in: &step)
         }

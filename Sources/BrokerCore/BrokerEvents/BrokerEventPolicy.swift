@@ -7,7 +7,7 @@ public struct BrokerEventKinds: OptionSet, Hashable, Sendable {
     public let rawValue: UInt8
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// A connection ended without a goodbye.
+    /// A connection ended without a DISCONNECT.
     public static let sessionLost = BrokerEventKinds(rawValue: 1 << 0)
     /// A session without a connection ended, because its time was over.
     public static let sessionExpired = BrokerEventKinds(rawValue: 1 << 1)

@@ -38,7 +38,7 @@ struct BrokerEventText {
         appendString(string)
     }
 
-    private mutating func appendString(_ string: some Collection<UInt8>) {
+    mutating func appendString(_ string: some Collection<UInt8>) {
         bytes.append(UInt8(ascii: "\""))
         for byte in string {
             switch byte {

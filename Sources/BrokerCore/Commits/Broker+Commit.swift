@@ -202,6 +202,7 @@ extension Broker {
         case .session(let session)?:
             takeBack(entry, session, in: &step)
         case .offlineQueue(let user)?:
+            noteTakenBack(user: user, device: nil, in: &step)
             queues.countOut(
                 offlineQueue: offlineQueueIndex(of: user), count: 1,
                 byteCount: UInt64(entry.byteCount))
@@ -259,6 +260,9 @@ extension Broker {
                 memory.noteDoubt(about: entry.message)
             }
         }
+        sessions[session].inbox.overflowCount += 1
+        noteTakenBack(
+            user: sessions[session].user, device: sessions[session].device, in: &step)
         refuseReceiver(of: entry.message)
     }
 
@@ -531,6 +535,9 @@ extension Broker {
         of message: Index<Message>, sender: Index<Session>, position: Int, in step: inout Step
     ) {
         counters.sendsTakenBack += 1
+        note(
+            .sendRefused, session: sender, reason: .quotaExceeded, limit: commits.room.limit,
+            in: &step)
         let entry = sessions[sender].outbox.remove(at: position)
         if entry.namesRefusals { sessions[sender].senderState.value.takeNames(of: entry) }
         if memory.messages[message].mayHaveArrived {
@@ -565,19 +572,20 @@ extension Broker {
     ///
     /// - Parameter reference: that of the send, if it is known; nil to look it up.
     @discardableResult
-    func reportResult(
+    mutating func reportResult(
         _ sender: Index<Session>, _ position: Int, messageIdentifier: UnsafeRawBufferPointer,
         reference: UInt64? = nil, in step: inout Step
     ) -> Bool {
         let connection = liveConnection(of: sender)
         guard connection != .none else { return false }
         let entry = sessions[sender].outbox[position]
+        let verdict = moderation.isOn ? takeVerdict(of: entry, sender) : nil
         step.effects[connection.loop].appendResult(
             connection, number: entry.number, reason: entry.reason,
             messageIdentifier: messageIdentifier,
             reference: reference ?? self.reference(of: entry, sender),
             refusedCount: entry.refusedCount,
-            refusals: refusals(of: entry, sender))
+            refusals: refusals(of: entry, sender), verdict: verdict)
         return true
     }
 }

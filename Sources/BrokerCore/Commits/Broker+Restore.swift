@@ -77,7 +77,7 @@ extension Broker: StoreVisitor {
         if let failure = restored.failure { throw failure }
         commits.endRestoration()
         commits.identifiers.restore(nextMessageIdentifier: state.nextMessage.raw)
-        commits.room.restore(isFull: state.isFull, rowRoomByteCount: state.rowRoomByteCount)
+        commits.room.restore(state)
         for tally in state.damaged { counters.damagedEntries += tally.count }
         if restored.identity != state.identity {
             commits.renew(Records.identity(state.identity))
@@ -184,6 +184,8 @@ extension Broker: StoreVisitor {
             try restorePassword(key, value)
         case .wakeTargets:
             try restoreWakeTarget(key, value)
+        case .wakeTemplates:
+            try restoreWakeTemplate(key, value)
         }
     }
 

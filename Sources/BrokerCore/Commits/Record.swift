@@ -34,6 +34,8 @@ public enum RecordTable: UInt8, CaseIterable, Sendable {
     case passwords = 18
     /// Wake targets, and whether a relay was asked to wake their users.
     case wakeTargets = 19
+    /// Templates of apps for contents of wake-ups.
+    case wakeTemplates = 20
 }
 
 /// The kind of a record, which decides whether a store without room writes it.

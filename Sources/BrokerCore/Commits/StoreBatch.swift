@@ -529,6 +529,8 @@ public struct StoreResult: Sendable {
     /// free space. Requests that make state grow (new sessions, retained messages) should be
     /// refused too; the reserve is for requests that make room.
     public var isFull = false
+    /// Whether the disk has no free space, which is then the cause.
+    public var lacksDiskSpace = false
     /// Bytes of pages that are available for new and longer rows, in all batches until the next
     /// result.
     public var rowRoomByteCount = Int.max
@@ -556,6 +558,7 @@ public struct StoreResult: Sendable {
         keepsLeaving = false
         isUnfinished = false
         isFull = false
+        lacksDiskSpace = false
         rowRoomByteCount = .max
         usedBytes = 0
         softLimitBytes = .max

@@ -69,6 +69,7 @@ public struct RestoredState: Hashable, Sendable {
     public var damaged: [QueueTally]
     /// See ``StoreResult/isFull``.
     public var isFull = false
+    public var lacksDiskSpace = false
     public var rowRoomByteCount = Int.max
 
     public init(

@@ -46,6 +46,8 @@ struct StoreRoom {
 
     /// Whether the store has no room for sends.
     private(set) var isFull = false
+    /// Whether the disk has no free space.
+    private var lacksDiskSpace = false
     private(set) var usedByteCount: UInt64 = 0
     private(set) var limitByteCount: UInt64 = 0
     /// Bytes that rows may grow until the next result of the store.
@@ -70,6 +72,7 @@ struct StoreRoom {
         usedByteCount = result.usedBytes
         limitByteCount = result.softLimitBytes
         rowRoomByteCount = result.rowRoomByteCount
+        lacksDiskSpace = result.lacksDiskSpace
         // Sends are admitted again 1/32 below the limit, so that the state does not alternate with
         // every batch.
         let resume = result.softLimitBytes - result.softLimitBytes / 32
@@ -82,10 +85,14 @@ struct StoreRoom {
     }
 
     /// Takes the room from the restore.
-    mutating func restore(isFull: Bool, rowRoomByteCount: Int) {
-        self.isFull = isFull
-        self.rowRoomByteCount = rowRoomByteCount
+    mutating func restore(_ state: RestoredState) {
+        isFull = state.isFull
+        lacksDiskSpace = state.lacksDiskSpace
+        rowRoomByteCount = state.rowRoomByteCount
     }
+
+    /// The cause of a refusal for lack of room.
+    var limit: LimitName { lacksDiskSpace ? .diskSpace : .store }
 
     // MARK: - Permits
 

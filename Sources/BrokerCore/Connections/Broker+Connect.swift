@@ -40,6 +40,7 @@ extension Broker {
                 // the user name.
                 identity.user = deviceName
             }
+            if limits.hasModeration { try checkModerator(identity) }
             let device = Name(deviceName)
             let known = user(named: identity.user, app: identity.app)
             let existing = known.flatMap { session(of: $0, device: device) }
@@ -149,7 +150,7 @@ extension Broker {
             growth += self.growth(ofSession: device, user: identity.user, app: identity.app)
         }
         guard let permit = admitGrowth(of: growth) else {
-            throw ConnectRefusal(reason: .quotaExceeded, limit: .store)
+            throw ConnectRefusal(reason: .quotaExceeded, limit: commits.room.limit)
         }
         return permit
     }

@@ -130,7 +130,7 @@ extension Broker {
 
 extension [UInt8] {
     /// Appends a copy of a range. Returns its new range.
-    fileprivate mutating func take(
+    mutating func take(
         _ range: ByteRange, of source: UnsafeRawBufferPointer
     ) -> ByteRange {
         append(contentsOf: range.bytes(in: source))

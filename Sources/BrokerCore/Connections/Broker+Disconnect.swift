@@ -19,7 +19,7 @@ extension Broker {
         }
         step.effects[connection.loop].effects.append(.close(connection, reason))
         note(.disconnected, session: session, reason: reason, in: &step)
-        if willFate == .starts { tellLoss(of: session, reason, at: step.moment) }
+        if willFate == .starts { reportLoss(of: session, reason, at: step.moment) }
         detach(session, willFate, in: &step)
     }
 
@@ -37,7 +37,7 @@ extension Broker {
             case .outgoingOverflow: .quotaExceeded
             }
         note(.disconnected, session: session, reason: reason, in: &step)
-        tellLoss(of: session, reason, at: step.moment)
+        reportLoss(of: session, reason, at: step.moment)
         detach(session, .starts, in: &step)
     }
 
@@ -100,6 +100,7 @@ extension Broker {
         suspendReplay(of: connected)
         sessions[session].sentThrough = max(
             sessions[session].sentThrough, live.connectedSessions[connected].sentThrough)
+        if moderation.isOn { forgetHeld(of: session) }
         forgetUnfinishedSends(of: session)
         let endsSession = !sessions[session].isPersistent || sessions[session].expirySeconds == 0
         handOverShares(of: session, endsSession: endsSession, in: &step)
@@ -187,8 +188,11 @@ extension Broker {
         sessions[session].expiryToken = .none
         if tracking.ending.isEmpty || tracking.ending[session] == nil {
             counters.sessionsExpired += 1
-            note(.sessionExpired, session: session, reason: .success, in: &step)
-            tellExpiry(of: session, in: &step)
+            let count = sessions[session].isPersistent ? sessions[session].inbox.count : 0
+            note(
+                .sessionExpired, session: session, reason: .success, about: Array("\(count)".utf8),
+                limit: .none, in: &step)
+            reportSessionExpiry(of: session, in: &step)
             if beginsEnding(session) {
                 return startExpiry(
                     session,

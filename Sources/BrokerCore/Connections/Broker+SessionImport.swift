@@ -125,7 +125,7 @@ extension Broker {
                 position: position, count: UInt64(sessions[session].inbox.count))
         }
         // Otherwise the store leaves out the messages, and their position with them.
-        if commits.room.isFull, !piece.messages.isEmpty { return .refused(.store) }
+        if commits.room.isFull, !piece.messages.isEmpty { return .refused(commits.room.limit) }
         sessions[session].importPosition = position + UInt64(piece.messages.count)
         if piece.messages.isEmpty {
             markDirty(session, .outbox, isUrgent: true)
@@ -176,7 +176,9 @@ extension Broker {
         let limit = limit(ofNewSession: user, app: app)
         if limit != .none { throw ImportRefusal(limit: limit) }
         let growth = growth(ofSession: piece.device, user: piece.user, app: app)
-        guard let permit = admitGrowth(of: growth) else { throw ImportRefusal(limit: .store) }
+        guard let permit = admitGrowth(of: growth) else {
+            throw ImportRefusal(limit: commits.room.limit)
+        }
         let expiry = min(
             max(1, piece.expirySeconds ?? limits.sessionExpirySecondsDefault),
             limits.sessionExpirySecondsMaximum)

@@ -210,7 +210,7 @@ extension Broker {
         if mark.hides { reading.start = max(reading.start, mark.number) }
         let growth = isNew ? row(of: mark.reader).pageByteCount : 0
         guard let permit = admitGrowth(of: growth) else {
-            return answer(mark, .quotaExceeded, cause: .store, in: &step)
+            return answer(mark, .quotaExceeded, cause: commits.room.limit, in: &step)
         }
         conversationTable.set(reading, of: mark.reader)
         commits.put(row(of: mark.reader), permit)

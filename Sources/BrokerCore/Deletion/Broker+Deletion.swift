@@ -181,6 +181,7 @@ extension Broker {
         } else {
             guard isBare(app: parts.app) else { return false }
             let name = registry.apps[parts.app].name
+            forgetWakeTemplates(of: parts.app)
             registry.endDeletion(of: parts.app)
             commits.remove(.apps, key: name)
         }

@@ -64,6 +64,7 @@ extension Broker {
         of parts: DeletedParts, _ deletion: inout Deletion, in step: inout Step
     ) -> Bool {
         if let user = parts.user {
+            removeWakeTargets(of: user, in: &step)
             while let session = registry.users[user].firstSession {
                 guard goesOn(deletion) else { return false }
                 delete(session: session, &deletion, in: &step)

@@ -134,7 +134,7 @@ extension Broker {
         guard let app = app(named: appName) else { return [] }
         var found: [GroupDescription] = []
         var counts: [Index<User>: Int] = [:]
-        for group in groupTable.openGroups(ofApp: app).prefix(10 * countMaximum) {
+        for group in groupTable.openGroups(ofApp: app, countMaximum: 10 * countMaximum) {
             guard found.count < countMaximum else { break }
             let owner = groupTable.groups[group].owner
             guard counts[owner, default: 0] < ownerCountMaximum else { continue }

@@ -175,7 +175,7 @@ extension Broker {
         let permit = admitGrowth(
             of: growth(ofMember: owner)
                 + growth(ofGroupOwnedBy: owner, title: title, meta: meta, allowed: allowed))
-        guard let permit else { return .refused(.quotaExceeded, .store) }
+        guard let permit else { return .refused(.quotaExceeded, commits.room.limit) }
         var seed = seed
         var name = unpredictableName(seed)
         while name.withUnsafeBytes({ registry.apps[app].groups.value(for: $0) }) != nil {
@@ -240,7 +240,7 @@ extension Broker {
             return .refused(.quotaExceeded, .groupsOfUser)
         }
         guard let permit = admitGrowth(of: growth(ofMember: user)) else {
-            return .refused(.quotaExceeded, .store)
+            return .refused(.quotaExceeded, commits.room.limit)
         }
         addMember(user, to: group)
         writeMember(user, of: group, permit: permit)
@@ -428,7 +428,7 @@ extension Broker {
         let permit = admitGrowth(
             of: growth(of: group, meta: meta, allowed: allowed),
             replacing: growth(ofGroup: group))
-        guard let permit else { return .store }
+        guard let permit else { return commits.room.limit }
         replace(group, meta: meta, allowed: allowed)
         writeGroup(group, permit: permit)
         return nil

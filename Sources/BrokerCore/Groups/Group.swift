@@ -20,6 +20,8 @@ struct Group: ~Copyable {
     private(set) var meta: [UInt8]
     /// What is kept of its messages, and what new members see of it.
     var history = GroupHistory()
+    /// Its position among the open groups of its app; nil if not everybody may join.
+    var openPosition: UInt32?
     /// Whether its messages wake members of whom no device is connected.
     var wakes = true
     /// Joins while its app has tracked sends, which the members are numbered by: who joined after a

@@ -6,7 +6,8 @@
 // Invariants: a group ends with its last member; members are in the order of their ids; a
 // membership counts the sessions of its user that subscribe to the address of the group; a member
 // that waits has its position among the group's waiting members; the groups and bytes of an owner
-// are counted, also if the owner has left the group.
+// are counted, also if the owner has left the group; a group is among the open ones of its app, at
+// its position, while everybody may join it.
 
 import Primitives
 
@@ -20,8 +21,8 @@ struct GroupTable: ~Copyable {
     /// Groups that keep their messages by default, which is all that a send tests.
     private(set) var keepingCount = 0
 
-    /// The groups of each app that everybody may join, in the order in which they were opened.
-    private var open: [Index<App>: [Index<Group>]] = [:]
+    /// The groups of each app that everybody may join.
+    private var open: [Index<App>: OpenGroups] = [:]
 
     /// The number of groups that a user owns, and the bytes of their lists and texts.
     struct OwnedGroups {
@@ -36,17 +37,41 @@ struct GroupTable: ~Copyable {
         owned[group.owner, default: OwnedGroups()].byteCount += group.byteCount
         if group.history.isKept { keepingCount += 1 }
         let index = groups.insert(group).index
-        if groups[index].allowed == nil { open[groups[index].app, default: []].append(index) }
+        if groups[index].allowed == nil { open(index) }
         return index
     }
 
-    /// The groups of an app that everybody may join.
-    func openGroups(ofApp app: Index<App>) -> [Index<Group>] { open[app] ?? [] }
+    /// The groups of an app that everybody may join, from the one that was opened first.
+    func openGroups(ofApp app: Index<App>, countMaximum: Int) -> [Index<Group>] {
+        open[app]?.prefix(countMaximum) ?? []
+    }
+
+    /// The number of groups that everybody may join.
+    var openCount: Int { open.values.reduce(0) { $0 + $1.count } }
+
+    /// Whether a group is where it should be among the open ones of its app.
+    func isOpen(_ group: Index<Group>) -> Bool {
+        guard let position = groups[group].openPosition else { return false }
+        return open[groups[group].app]?.group(at: Int(position)) == group
+    }
+
+    private mutating func open(_ group: Index<Group>) {
+        let position = open[groups[group].app, default: OpenGroups()].append(group)
+        groups[group].openPosition = UInt32(position)
+    }
 
     private mutating func close(_ group: Index<Group>) {
         let app = groups[group].app
-        open[app]?.removeAll { $0 == group }
-        if open[app]?.isEmpty == true { open[app] = nil }
+        guard let position = groups[group].openPosition else {
+            preconditionFailure("group \(group.place) closes, which is not open")
+        }
+        groups[group].openPosition = nil
+        open[app]?.remove(at: Int(position))
+        if open[app]?.count == 0 { open[app] = nil }
+        guard open[app]?.isSparse == true, let moved = open[app]?.compact() else { return }
+        for (position, group) in moved.enumerated() {
+            groups[group].openPosition = UInt32(position)
+        }
     }
 
     /// Removes a group that has no members.
@@ -67,7 +92,7 @@ struct GroupTable: ~Copyable {
         let old = groups[group].byteCount
         switch (groups[group].allowed == nil, allowed == nil) {
         case (true, false): close(group)
-        case (false, true): open[groups[group].app, default: []].append(group)
+        case (false, true): open(group)
         case (true, true), (false, false): break
         }
         groups[group].replace(meta: meta, allowed: allowed)

@@ -109,6 +109,19 @@ public struct Counters: Hashable, Sendable {
     /// Events of the broker that were told, and those that no queue took.
     public var brokerEventsTold: UInt64 = 0
     public var brokerEventsLost: UInt64 = 0
+    /// Questions to moderators, and messages on which nobody decided in time or was asked.
+    public var questionsAsked: UInt64 = 0
+    public var moderatorSilences: UInt64 = 0
+    /// Messages that moderators refused, and those that they changed.
+    public var messagesRefusedByModerator: UInt64 = 0
+    public var messagesRewritten: UInt64 = 0
+    /// Verdicts on messages that wait for none, and those that were refused.
+    public var verdictsLate: UInt64 = 0
+    public var verdictsRefused: UInt64 = 0
+    /// Messages that were refused because too many wait for verdicts.
+    public var heldOverLimit: UInt64 = 0
+    /// Messages that were forgotten with their connections before a verdict.
+    public var heldForgotten: UInt64 = 0
     public var acknowledgements: UInt64 = 0
     /// Stored deliveries that expired before they were acknowledged.
     public var expired: UInt64 = 0
@@ -176,6 +189,8 @@ public struct Gauges: Hashable, Sendable {
     public var trackedSends: Int
     /// Users with wake targets.
     public var wakeUsers: Int
+    /// Messages that wait for verdicts of moderators.
+    public var heldMessages: Int
     public var conversations: Int
     /// Those of them that are of topics.
     public var keptTopics: Int

@@ -264,7 +264,8 @@ public struct LogEvent: Hashable, BitwiseCopyable, Sendable {
     public var device: ByteRange
     /// The object of the event, such as a topic or a user, in the event loop's bytes. Of a login,
     /// what ``loginSubject(app:credential:)`` makes; of a refused login, the device that its
-    /// credential is bound to if the client's is another.
+    /// credential is bound to if the client's is another; of a session that expires, the number of
+    /// messages in its queue.
     public var subject: ByteRange
     /// The second connection of the event: of two logins for one session, the later one.
     public var other: ConnectionID

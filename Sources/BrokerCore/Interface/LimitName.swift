@@ -51,6 +51,11 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case replacedBytes
     case historyTopicsOfApp
     case wakeTargetsOfUser
+    case heldOfSender
+    case heldOfApp
+    case questionBytes
+    /// The store has no room either, because its disk has none.
+    case diskSpace
 
     // The rules.
     case receiptsRight
@@ -94,6 +99,18 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case wakeRight
     case wakeStep
     case pushText
+    case willOfLogin
+    case moderatorRefused
+    case moderatorRewrote
+    case moderatorSilent
+    case verdictForm
+    case moderatedReplacement
+    case moderatedInterface
+    case moderatedWill
+    case moderatorCredential
+
+    /// Whether the store has no room.
+    public var isOfStore: Bool { self == .store || self == .diskSpace }
 
     /// Whether it is a rule, and ``key`` a clause that tells it.
     public var isRule: Bool { rawValue >= Self.receiptsRight.rawValue }
@@ -104,6 +121,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         switch self {
         case .none: ""
         case .store: "store.softLimitBytes"
+        case .diskSpace: "free space on the disk of the data directory"
         case .queueMessages: "queues.messages"
         case .queueBytes: "queues.bytes"
         case .memoryQueue: "1000 messages of a session in memory"
@@ -135,6 +153,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .historyBytesOfApp: "history.bytesPerApp"
         case .historyTopicsOfApp: "history.topicsPerApp"
         case .wakeTargetsOfUser: "8 wake targets of a user"
+        case .heldOfSender: "4096 messages, or 4 MiB, of a sender that wait for a moderator"
+        case .questionBytes: "786432 bytes of a moderator's question about the message"
+        case .heldOfApp: "10000 messages, or 16 MiB, of an app that wait for a moderator"
         case .messageBytes: "limits.messageMaximum"
         case .payloadBytes: "limits.payloadMaximum"
         case .willBytes: "4096 bytes of a will"
@@ -188,7 +209,16 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .wakeLanguage: "a language has letters, digits and dashes"
         case .wakeRight: "no right allows to see the wake targets of this user"
         case .wakeStep: "the broker does not know this kind or this step of a wake-up"
+        case .willOfLogin: "the will of the login is refused"
         case .pushText: "push is no JSON object of at most 4,096 bytes"
+        case .moderatorRefused: "the moderator of the app refused the message"
+        case .moderatorRewrote: "the moderator of the app changed the message"
+        case .moderatorSilent: "the moderator of the app did not decide in time"
+        case .verdictForm: "a verdict has another topic, or a text that is not allowed"
+        case .moderatedReplacement: "a message that is moderated can only be recalled"
+        case .moderatedInterface: "messages of this app are moderated: send them in another way"
+        case .moderatedWill: "a will cannot wait for the moderator of the app"
+        case .moderatorCredential: "a moderator needs a token or a certificate of its own"
         }
     }
 }

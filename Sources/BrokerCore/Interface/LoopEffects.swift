@@ -167,16 +167,23 @@ extension LoopEffects {
     public mutating func appendResult(
         _ connection: ConnectionID, number: UInt64, reason: ReasonCode,
         messageIdentifier: UnsafeRawBufferPointer, reference: UInt64 = 0,
-        refusedCount: UInt32 = 0, refusals: [Refusal] = [], cause: LimitName = .none
+        refusedCount: UInt32 = 0, refusals: [Refusal] = [], cause: LimitName = .none,
+        verdict: VerdictNote? = nil
     ) {
         let first = UInt32(self.refusals.count)
         self.refusals.append(contentsOf: refusals)
+        var identifier = ByteRange.empty
+        if let verdict {
+            identifier = append(messageIdentifier: Array(messageIdentifier), verdict)
+        } else if !messageIdentifier.isEmpty {
+            identifier = bytes.append(messageIdentifier)
+        }
         effects.append(
             .reportResult(
                 SendResult(
-                    connection: connection, number: number, reason: reason, cause: cause,
-                    messageIdentifier: messageIdentifier.isEmpty
-                        ? .empty : bytes.append(messageIdentifier),
+                    connection: connection, number: number, reason: reason,
+                    cause: verdict?.cause ?? (cause.hasVerdict ? .none : cause),
+                    messageIdentifier: identifier,
                     reference: reference, refusedCount: refusedCount, firstRefusal: first,
                     namedRefusalCount: UInt32(refusals.count))))
     }

@@ -125,6 +125,15 @@ struct Access {
         /// Indirect, so that an access of another source does not reserve space for it.
         indirect case verified(VerifiedIdentity)
         case gateway(ConnectionID)
+
+        /// Whether the credential is the user's own. An app key and a gateway log in many users,
+        /// and on an anonymous listener everybody chooses a name.
+        var provesUser: Bool {
+            switch self {
+            case .token, .verified: true
+            case .appKey, .anonymous, .gateway: false
+            }
+        }
     }
 
     let source: Source

@@ -8,6 +8,8 @@ public struct AppSummary: Hashable, Sendable {
     public var name: [UInt8]
     public var userCount: Int
     public var tokenCount: Int
+    /// Its deletion has begun, and is not complete.
+    public var isBeingDeleted: Bool
 }
 
 extension Broker {
@@ -17,10 +19,18 @@ extension Broker {
     /// Whether sends are refused because the store has no room.
     public var hasFullStore: Bool { commits.room.isFull }
 
+    /// Why the store has no room, where it has none.
+    public var storeLimit: LimitName { commits.room.limit }
+
     public func hasApp(_ name: [UInt8]) -> Bool { app(named: name) != nil }
 
     public func hasUser(_ name: [UInt8], app appName: [UInt8]) -> Bool {
         app(named: appName).flatMap { user(named: name, app: $0) } != nil
+    }
+
+    /// Whether an app has a password of this name.
+    public func hasPassword(_ name: [UInt8], app: [UInt8]) -> Bool {
+        self.app(named: app) != nil && registry.passwords.find(name, app: app) != nil
     }
 
     // Methods that make the store grow, or users, throw ``NoRoom`` if there is no room.
@@ -171,7 +181,8 @@ extension Broker {
             sharedSubscriptions: sharedSubscriptions, retainedMessages: retention.retained.count,
             retainedBytes: retainedBytes, tokens: registry.tokens.count,
             sendKeys: sendKeys.count, trackedSends: tracking.count,
-            wakeUsers: wakes.count, conversations: conversationTable.conversations.count,
+            wakeUsers: wakes.count, heldMessages: moderation.count,
+            conversations: conversationTable.conversations.count,
             keptTopics: conversationTable.topicCount,
             keptMessages: conversationTable.keptCount,
             messagesInMemory: memory.messages.count, spareBytes: memory.spareByteCount,
@@ -187,11 +198,21 @@ extension Broker {
         var summaries: [AppSummary] = []
         for app in registry.apps.places
         where registry.apps.contains(app) && !registry.apps[app].isDeleted {
-            summaries.append(
-                AppSummary(
-                    name: registry.apps[app].name, userCount: registry.apps[app].users.count,
-                    tokenCount: registry.apps[app].tokens.count))
+            summaries.append(summary(of: app))
         }
         return summaries
+    }
+
+    /// What is left of an app whose deletion has begun; nil for others.
+    public func deletedApp(named name: [UInt8]) -> AppSummary? {
+        guard let app = registry.appBeingDeleted(named: name) else { return nil }
+        return summary(of: app)
+    }
+
+    private func summary(of app: Index<App>) -> AppSummary {
+        AppSummary(
+            name: registry.apps[app].name, userCount: registry.apps[app].users.count,
+            tokenCount: registry.apps[app].tokens.count,
+            isBeingDeleted: registry.apps[app].isBeingDeleted)
     }
 }

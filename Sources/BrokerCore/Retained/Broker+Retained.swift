@@ -124,7 +124,7 @@ extension Broker {
     func retainLimit(
         _ topic: UnsafeRawBufferPointer, byteCount: Int, app: Index<App>
     ) -> LimitName {
-        if !hasRoom(toRetain: byteCount) { return .store }
+        if !hasRoom(toRetain: byteCount) { return commits.room.limit }
         var growth = byteCount
         if let old = registry.apps[app].retained.value(of: topic) {
             growth -= retention.retained[old].block.count

@@ -130,7 +130,7 @@ extension Broker {
     ) throws(SubscribeRefusal) -> Index<Subscription> {
         let isStored = sessions[session].isPersistent
         let permit = admitGrowth(of: isStored ? growth(ofFilter: authorized.bytes.count) : 0)
-        guard let permit else { throw SubscribeRefusal(.quotaExceeded, .store) }
+        guard let permit else { throw SubscribeRefusal(.quotaExceeded, commits.room.limit) }
         let index = addSubscription(
             of: session, filter: authorized, grade: wanted.grade,
             identifier: isStored ? makeIdentifier() : 0, options: wanted.options,
@@ -299,7 +299,7 @@ extension Broker {
     ) -> LimitName {
         if sessions[session].filterCount >= limits.subscriptionsMaximum { return .subscriptions }
         if sessions[session].isPersistent && !hasRoom(for: growth(ofFilter: filter.count)) {
-            return .store
+            return commits.room.limit
         }
         let app = registry.users[sessions[session].user].app
         let countMaximum = limits.filterShapesMaximum

@@ -21,6 +21,8 @@ public struct OperatorSendResult: Hashable, Sendable {
     /// The number of the kept message in its only conversation; 0 if it is not kept, or for a
     /// repeated send.
     public var keptNumber: UInt64 = 0
+    /// What a moderator said of a message that it refused or rewrote.
+    public var verdict: VerdictNote?
 }
 
 /// An operator's send that was accepted or refused.
@@ -30,6 +32,8 @@ public enum OperatorSend: Hashable, Sendable {
     /// The result is final when all changes that are pending now are committed; see
     /// ``Broker/takeResult(ofOperatorSend:)``.
     case pending(number: UInt64)
+    /// A moderator decides on it; see ``Broker/takeHeldOutcomes()``.
+    case held(number: UInt64)
     /// Its key was used for another send; nothing was sent.
     case otherContent
     /// The first send with its key is under way; nothing was sent.
@@ -44,6 +48,21 @@ public struct SendingUser: Sendable {
     public var device: [UInt8]
     /// The rights of the send.
     public var rights: Rights
+    public var moderation = Moderation.none
+    /// Whether the credential is the user's own, and not that of an app or an operator.
+    public var isProved = false
+
+    /// What becomes of a message on which a moderator decides.
+    public enum Moderation: Hashable, Sendable {
+        /// It is sent: an operator needs no verdict.
+        case none
+        /// It waits for the verdict, and its sender for the outcome.
+        case holds
+        /// It waits for the verdict, and nobody for the outcome.
+        case holdsUnanswered
+        /// It is refused, because its sender cannot wait.
+        case refuses
+    }
 
     /// - Parameter rights: everything for an operator, who can also mint a token with any right.
     public init(
@@ -107,6 +126,11 @@ struct OperatorSends {
         if isTakenBack { refuse(number) }
     }
 
+    /// Adds what the result tells of a verdict.
+    mutating func note(_ verdict: VerdictNote, of number: UInt64) {
+        entries[number]?.result.verdict = verdict
+    }
+
     /// Forgets a result, complete or not.
     mutating func forget(_ number: UInt64) { entries[number] = nil }
 
@@ -141,6 +165,12 @@ extension Broker {
         let principal = principal(of: sender, user, app)
         return bytes.withUnsafeBytes {
             var step = Step(bytes: $0, at: moment, effects: effects)
+            if moderation.isOn, sender.moderation != .none,
+                let held = moderate(
+                    request, as: user, by: principal, key: key, sender, in: &step)
+            {
+                return held
+            }
             return send(request, as: user, by: principal, key: key, in: &step)
         }
     }
@@ -162,7 +192,7 @@ extension Broker {
             rights: sender.rights, isMQTT: false)
     }
 
-    private mutating func send(
+    mutating func send(
         _ request: SendRequest, as user: Index<User>, by principal: Principal, key: SendKey?,
         in step: inout Step
     ) -> OperatorSend {
@@ -233,7 +263,7 @@ extension Broker {
             permit = try admitKey(of: request, app: app, owner: owner)
         } catch {
             counters.sendsRefused += 1
-            if error.limit != .store { counters.sendKeysRefused += 1 }
+            if !error.limit.isOfStore { counters.sendKeysRefused += 1 }
             return .complete(OperatorSendResult(reason: .quotaExceeded, limit: error.limit))
         }
         let (send, accepted) = route(

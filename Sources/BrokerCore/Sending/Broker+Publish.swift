@@ -233,6 +233,9 @@ extension Broker {
         entry.isComplete = true
         if isTakenBack {
             counters.sendsTakenBack += 1
+            note(
+                .sendRefused, session: sender, reason: .quotaExceeded, limit: commits.room.limit,
+                in: &step)
             entry.reason = .quotaExceeded
         } else {
             entry.refusedCount += memory.messages[message].refusedCount
@@ -283,6 +286,17 @@ extension Broker {
         {
             answer.messageIdentifier = step.effects[connection.loop].bytes.append(identifier)
         }
+        if moderation.isOn, let note = takeVerdict(of: entry, sender),
+            note.isRefusal == entry.reason.isFailure
+        {
+            let identifier = Array(
+                answer.messageIdentifier.bytes(in: step.effects[connection.loop].bytes.bytes))
+            answer.cause = note.cause
+            answer.messageIdentifier = step.effects[connection.loop].append(
+                messageIdentifier: identifier, note)
+        } else if answer.cause.hasVerdict {
+            answer.cause = .none
+        }
         if !refusals.isEmpty {
             answer.firstRefusal = UInt32(step.effects[connection.loop].refusals.count)
             answer.namedRefusalCount = UInt32(refusals.count)
@@ -290,6 +304,12 @@ extension Broker {
         }
         step.effects[connection.loop].effects.append(.mqtt(.answerPacket(answer)))
         countAnswered(sender, in: &step)
+    }
+
+    /// What the answer tells of the verdict on the message.
+    mutating func takeVerdict(of entry: OutboxEntry, _ sender: Index<Session>) -> VerdictNote? {
+        guard sessions[sender].senderState.exists else { return nil }
+        return sessions[sender].senderState.value.takeVerdict(of: entry.number)
     }
 
     /// Handles a PUBREL: the client has seen the answer to a QoS 2 publication, so its identifier
@@ -343,6 +363,9 @@ extension Broker {
     /// must not be answered earlier, because the client would take it for the answer to a
     /// publication that it is sending, and would send that as a new one.
     mutating func forgetUnfinishedSends(of sender: Index<Session>) {
+        if sessions[sender].senderState.exists {
+            sessions[sender].senderState.value.removeVerdicts()
+        }
         guard sessions[sender].dialect.isMQTT else {
             for position in 0..<sessions[sender].outbox.count {
                 sessions[sender].outbox[position].isToldOnRepeat = true

@@ -65,11 +65,20 @@ extension Broker {
     mutating func acceptOrRefuse(
         _ request: SendRequest, from sender: Index<Session>, in step: inout Step
     ) {
-        let user = sessions[sender].user
         if request.isUnusual, let (reason, cause) = fault(ofUnusual: request, at: step.moment) {
             refuse(request, from: sender, reason, limit: cause, in: &step)
             return
         }
+        if moderation.isOn, moderate(request, from: sender, in: &step) { return }
+        acceptOrRefuseNow(request, from: sender, in: &step)
+    }
+
+    /// The same for a send that is not held, or not any more.
+    @inline(__always)
+    mutating func acceptOrRefuseNow(
+        _ request: SendRequest, from sender: Index<Session>, in step: inout Step
+    ) {
+        let user = sessions[sender].user
         switch authorize(request, by: .session(sender), ofUser: user, in: step.bytes) {
         case .refused(let reason, let limit):
             refuse(request, from: sender, reason, limit: limit, in: &step)
@@ -215,7 +224,7 @@ extension Broker {
         let decision = authorize(request.target, by: requester, in: bytes)
         if case .refused = decision { return decision }
         if request.grade != .transient {
-            if commits.room.isFull { return .refused(.quotaExceeded, .store) }
+            if commits.room.isFull { return .refused(.quotaExceeded, commits.room.limit) }
             if isAppOverQuota(ofUser: user) { return .refused(.quotaExceeded, .appBytes) }
         }
         // Messages that wait for the disk are in memory until then, whoever receives them.
@@ -264,7 +273,7 @@ extension Broker {
         let identifier = request.messageIdentifier.bytes(in: step.bytes)
         step.effects[connection.loop].appendResult(
             connection, number: request.number, reason: reason, messageIdentifier: identifier,
-            cause: limit)
+            cause: limit, verdict: limit == .moderatorRefused ? moderation.note : nil)
         note(
             .sendRefused, session: sender, reason: noted,
             subject: subject(of: request.target, in: step.bytes), limit: limit, in: &step)

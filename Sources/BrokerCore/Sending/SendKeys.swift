@@ -303,7 +303,7 @@ extension Broker {
             of: Records.sendKeyPageByteCount(
                 app: registry.apps[app].name, owner: name(ofOwner: owner),
                 receiverCount: receiverCount))
-        guard let permit else { throw KeyRefusal(limit: .store) }
+        guard let permit else { throw KeyRefusal(limit: commits.room.limit) }
         return permit
     }
 

@@ -21,6 +21,8 @@ struct SenderState: ~Copyable, EmptyInitializable {
     private var answeredNameCount = 0
     /// The application ids of sends without an answer, in the order of their numbers.
     private var applicationIdentifiers: [(number: UInt64, identifier: [UInt8])] = []
+    /// What the answers to sends tell of verdicts, by the numbers of the sends.
+    private var verdicts: [UInt64: VerdictNote] = [:]
 
     /// Maximum number of names that are kept for repeats. Without it, a client that never releases
     /// could keep 2 KB of names for each of its publications. Beyond it, a repeat is told only the
@@ -29,7 +31,7 @@ struct SenderState: ~Copyable, EmptyInitializable {
 
     var isEmpty: Bool {
         identifiers.count == 0 && refusals.isEmpty && answeredNames.isEmpty && recentSends.isEmpty
-            && applicationIdentifiers.isEmpty
+            && applicationIdentifiers.isEmpty && verdicts.isEmpty
     }
 
     // MARK: - Identifiers of QoS 2
@@ -100,6 +102,19 @@ struct SenderState: ~Copyable, EmptyInitializable {
 
     /// Removes the application ids of sends that are not answered on this connection.
     mutating func removeApplicationIdentifiers() { applicationIdentifiers = [] }
+
+    // MARK: - Verdicts
+
+    /// Stores what the answer to a send tells of the verdict on it.
+    mutating func setVerdict(_ note: VerdictNote, of number: UInt64) { verdicts[number] = note }
+
+    /// Removes and returns it.
+    mutating func takeVerdict(of number: UInt64) -> VerdictNote? {
+        verdicts.isEmpty ? nil : verdicts.removeValue(forKey: number)
+    }
+
+    /// Removes those of sends that are not answered on this connection.
+    mutating func removeVerdicts() { verdicts = [:] }
 }
 
 /// QoS 2 publications whose connection ended before their answer. They are answered when their

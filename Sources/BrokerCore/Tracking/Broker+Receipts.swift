@@ -64,7 +64,7 @@ extension Broker {
             return (.quotaExceeded, limit)
         }
         guard hasRoomForReceipt(of: index), hasRoom(for: receipt.rowByteCount) else {
-            return (.quotaExceeded, .store)
+            return (.quotaExceeded, commits.room.limit)
         }
         // A repeated request changes nothing. A member that joined when all that received the
         // message have told is no receiver.

@@ -68,6 +68,10 @@ extension Broker {
         guard tracking.sends[index].revision == nil else {
             return .refused(.serverBusy, .revisionUnderWay)
         }
+        // The moderator has decided on another content.
+        if request.content != nil, moderation.isOn, isModerated(index, ofUser: user) {
+            return .refused(.notAuthorized, .moderatedReplacement)
+        }
         let (right, cause) = authorizeAgain(index, by: rights)
         // Who may not send to the receivers any more takes the copies out, and learns and tells
         // nothing else.
@@ -185,13 +189,15 @@ extension Broker {
         guard Int(messageByteCount) <= limits.messageMaximum else {
             return (.packetTooLarge, .messageBytes)
         }
-        guard !commits.room.isFull else { return (.quotaExceeded, .store) }
+        guard !commits.room.isFull else { return (.quotaExceeded, commits.room.limit) }
         let block = block(of: index, content: content)
         guard block.count <= replacedBytesMaximum(of: index) else {
             return (.quotaExceeded, .replacedBytes)
         }
         let byteCount = RecordChange.pageByteCount(key: 8, value: block.count)
-        guard let permit = admitGrowth(of: byteCount) else { return (.quotaExceeded, .store) }
+        guard let permit = admitGrowth(of: byteCount) else {
+            return (.quotaExceeded, commits.room.limit)
+        }
         let stamp = makeStamp()
         if let message = messageInMemory(of: index) {
             memory.replace(message, block: block, stamp: stamp)

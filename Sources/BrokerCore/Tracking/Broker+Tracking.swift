@@ -51,7 +51,7 @@ extension Broker {
         }
         let byteCount = Records.trackedSendPageByteCount(
             app: registry.apps[app].name, receiverByteCount: receiverByteCount(of: target))
-        return hasRoom(for: byteCount) ? (.success, .none) : (.quotaExceeded, .store)
+        return hasRoom(for: byteCount) ? (.success, .none) : (.quotaExceeded, commits.room.limit)
     }
 
     /// The limit because of which one more send of a user cannot be tracked. Those of which

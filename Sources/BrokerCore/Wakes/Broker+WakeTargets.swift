@@ -206,7 +206,7 @@ extension Broker {
         let permit = admitGrowth(
             of: growth, replacing: old.map { wakeTargetRow($0, of: user).pageByteCount } ?? 0)
         guard let permit else {
-            return WakeTargetResult(reason: .quotaExceeded, limit: .store)
+            return WakeTargetResult(reason: .quotaExceeded, limit: commits.room.limit)
         }
         if target.identifier == 0 { target.identifier = makeIdentifier() }
         wakes.set(target, of: wakes.entry(of: user))
@@ -223,11 +223,17 @@ extension Broker {
         }
         commits.remove(
             .wakeTargets, renewable: [wakeKey(ofUser: user) + RecordKey.number(identifier)])
-        if wakes[index].targets.isEmpty {
-            endWaking(index, in: &step)
-            wakes.remove(index)
-        }
+        endWaking(index, removed: identifier, in: &step)
+        if wakes[index].targets.isEmpty { wakes.remove(index) }
         return true
+    }
+
+    /// Removes the targets of a user.
+    mutating func removeWakeTargets(of user: Index<User>, in step: inout Step) {
+        guard let index = wakes.index(of: user) else { return }
+        for target in wakes[index].targets {
+            _ = remove(wakeTarget: target.identifier, of: user, in: &step)
+        }
     }
 
     // MARK: - Rows

@@ -57,7 +57,7 @@ extension Broker {
         guard let policy = wakePolicy(of: user), !isPresent(user), wakes(block, user) else {
             return
         }
-        if isPulled { wakes[index].pulledCount += 1 }
+        if isPulled { wakes[index].unqueuedCount += 1 }
         let deadline = memory.messages[message].deadline
         wakes.noteDeadline(deadline, of: index)
         let push = block.hasFields ? wakes.push : []
@@ -92,6 +92,8 @@ extension Broker {
             MessageBlock(memory.messages[message].block), deadline: deadline, push: push,
             hasContents: policy.hasContents)
         memory.release(message)
+        // Nothing of it waits, so that what recalls and expiries leave says nothing about it.
+        wakes[index].unqueuedCount += 1
         ask(for: index, news, policy, in: &step)
     }
 
@@ -146,6 +148,7 @@ extension Broker {
                 for: user, targets, news, isTest: false, at: step.moment)
             if tell(policy.relay, payload, about: user, expirySeconds: seconds, in: &step) {
                 wakes[index].wasAsked = true
+                wakes[index].name(targets)
                 counters.wakesRequested += 1
             } else {
                 counters.wakesLost += 1
@@ -176,10 +179,14 @@ extension Broker {
         var text = BrokerEventText("WAKE_REQUEST", ofUser: Array(registry.users[user].name))
         text.write(targets)
         text.write("time", number: time)
-        let pulled = index.map { UInt64(wakes[$0].pulledCount) } ?? 0
+        let pulled = index.map { UInt64(wakes[$0].unqueuedCount) } ?? 0
         text.write("count", number: max(waitingCount(of: user) + pulled, isTest ? 0 : 1))
         text.write("expires", number: expires)
         if isTest { text.write("test", raw: "true".utf8) }
+        let app = registry.users[user].app
+        if let templates = wakeTemplates(of: app, for: targets) {
+            text.write("templates", raw: templates)
+        }
         let left = expires > moment.unixMilliseconds ? expires - moment.unixMilliseconds : 0
         return (text.end(news?.members ?? []), max(left / 1_000, 1))
     }
@@ -209,9 +216,17 @@ extension Broker {
     private mutating func withdraw(_ index: Index<WakeUser>, in step: inout Step) {
         guard wakes[index].wasAsked else { return }
         wakes[index].wasAsked = false
+        tellWithdrawn(index, target: nil, in: &step)
+    }
+
+    /// - Parameter target: the only one that it is about, with its tests; nil for all.
+    private mutating func tellWithdrawn(
+        _ index: Index<WakeUser>, target: UInt64?, in step: inout Step
+    ) {
         let user = wakes[index].user
         guard let policy = wakePolicy(of: user) else { return }
         var text = BrokerEventText("WAKE_WITHDRAWN", ofUser: Array(registry.users[user].name))
+        if let target { text.write("target", number: target) }
         text.write("time", number: step.moment.unixMilliseconds)
         if tell(
             policy.relay, text.end(), about: user, expirySeconds: CoreLimits.wakeValiditySeconds,
@@ -242,6 +257,7 @@ extension Broker {
         var step = Step(at: moment, effects: effects)
         let (payload, seconds) = request(for: user, targets, nil, isTest: true, at: moment)
         let isTold = tell(policy.relay, payload, about: user, expirySeconds: seconds, in: &step)
+        if isTold { wakes[index].name(targets) }
         commits.commitSoon()
         return isTold ? targets.count : nil
     }
@@ -254,7 +270,7 @@ extension Broker {
         wakes[index].isGrace = false
         guard wakes[index].isDue else { return }
         let user = wakes[index].user
-        let isWaiting = waitingCount(of: user) > 0 || wakes[index].pulledCount > 0
+        let isWaiting = waitingCount(of: user) > 0 || wakes[index].unqueuedCount > 0
         guard !isPresent(user), isWaiting, let policy = wakePolicy(of: user) else {
             wakes[index].isDue = false
             wakes.hold(nil, of: index)
@@ -293,7 +309,7 @@ extension Broker {
         // Another user may have the place.
         guard wakes.users.contains(index) else { return }
         wakes[index].isCheckDue = false
-        guard waitingCount(of: wakes[index].user) == 0, wakes[index].pulledCount == 0 else {
+        guard waitingCount(of: wakes[index].user) == 0, wakes[index].unqueuedCount == 0 else {
             return
         }
         wakes[index].isDue = false
@@ -319,20 +335,27 @@ extension Broker {
     private mutating func settle(_ index: Index<WakeUser>, in step: inout Step) {
         endToken(of: index)
         wakes[index].isDue = false
-        wakes[index].pulledCount = 0
+        wakes[index].unqueuedCount = 0
         wakes.hold(nil, of: index)
         wakes.forgetDeadline(of: index)
         withdraw(index, in: &step)
         storeMarks(of: index)
     }
 
-    /// Ends the requests of a user whose last target is removed.
-    mutating func endWaking(_ index: Index<WakeUser>, in step: inout Step) {
+    /// Ends what waits for a target that is removed, and what waits for the user with the last one.
+    mutating func endWaking(
+        _ index: Index<WakeUser>, removed target: UInt64, in step: inout Step
+    ) {
+        if wakes[index].forgetNamed(target) {
+            tellWithdrawn(index, target: target, in: &step)
+        }
+        guard wakes[index].targets.isEmpty else { return }
+        // Each of the targets that were asked for was told when it was removed.
+        wakes[index].wasAsked = false
         settle(index, in: &step)
     }
 
-    /// Removes the targets of a user who is deleted. The relay is not told: what it asked for ends
-    /// by itself.
+    /// Removes the targets of a user who is deleted. The relay was told before, or is deleted too.
     mutating func forgetWaking(of user: Index<User>) {
         guard let index = wakes.index(of: user) else { return }
         endToken(of: index)
@@ -476,16 +499,18 @@ extension Broker {
             }
             let user = wakes[index].user
             guard let policy = wakePolicy(of: user) else { continue }
+            if wakes[index].wasAsked { wakes[index].name(wakes[index].targets) }
             let isWaiting = waitingCount(of: user) > 0
             if isWaiting { noteUnknownDeadlines(of: index, at: moment) }
             if wakes[index].wasAsked, !wakes[index].isDue {
-                if !isWaiting { noteFewerWaiting(for: user) }
+                // The request may be for a message that the history has, or for a transient one.
+                if !isWaiting { wakes[index].unqueuedCount = 1 }
                 continue
             }
             guard isWaiting || wakes[index].isDue else { continue }
             wakes[index].isDue = true
             // Those that were due may be for messages that the history has.
-            if !isWaiting { wakes[index].pulledCount = 1 }
+            if !isWaiting { wakes[index].unqueuedCount = 1 }
             wakes[index].isGrace = true
             let seconds = min(policy.intervalSeconds, CoreLimits.restartGraceSeconds)
             wakes[index].token = deadlines.insert(

@@ -27,8 +27,12 @@ struct WakeUser: Sendable {
     fileprivate(set) var deadline: Instant?
     /// The stamp of the last message that was looked at: several sessions of a user get it.
     var stamp: UInt64 = 0
-    /// Messages since the user was there that its devices find in the history.
-    var pulledCount: UInt32 = 0
+    /// Messages since the user was there that are in no queue: its devices find them in the
+    /// history, or they were transient.
+    var unqueuedCount: UInt32 = 0
+    /// The targets that a request or a test has named. The relay is told when one is removed: a
+    /// request waits with it for as long as the destination fails.
+    private(set) var named: [UInt64] = []
     /// Until the next request.
     var token = TimerWheel.Token.none
     /// Whether the token is of the time that a device has to come back: a message does not wait
@@ -38,6 +42,20 @@ struct WakeUser: Sendable {
     var isCheckDue = false
 
     init(user: Index<User>) { self.user = user }
+
+    /// Notes that a request or a test names targets.
+    mutating func name(_ targets: [WakeTarget]) {
+        for target in targets where !named.contains(target.identifier) {
+            named.append(target.identifier)
+        }
+    }
+
+    /// Forgets that a target was named. Returns whether it was.
+    mutating func forgetNamed(_ identifier: UInt64) -> Bool {
+        guard let position = named.firstIndex(of: identifier) else { return false }
+        named.remove(at: position)
+        return true
+    }
 
     /// Those whose devices have not logged out.
     var awakeTargets: [WakeTarget] { targets.filter { !$0.isSilent } }

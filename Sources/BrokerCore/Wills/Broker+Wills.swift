@@ -44,7 +44,7 @@ extension Broker {
         guard let permit else {
             refuseWill(
                 of: session, identifier: requestIdentifier, request: request,
-                reason: .quotaExceeded, limit: .store, in: &step)
+                reason: .quotaExceeded, limit: commits.room.limit, in: &step)
             return
         }
         // The new row takes over the part of the reserve that the old row had.
@@ -61,11 +61,13 @@ extension Broker {
         reason: ReasonCode, limit: LimitName, in step: inout Step
     ) {
         counters.requestsRefused += 1
-        if limit == .store { counters.requestsOverQuota += 1 }
+        if limit.isOfStore { counters.requestsOverQuota += 1 }
+        let isPartOfLogin = requestIdentifier == Self.willOfLogin
         note(
             .sendRefused, session: session, reason: reason,
-            subject: subject(of: request.message.target, in: step.bytes), limit: limit, in: &step)
-        if requestIdentifier == Self.willOfLogin {
+            subject: subject(of: request.message.target, in: step.bytes),
+            limit: isPartOfLogin && limit == .none ? .willOfLogin : limit, in: &step)
+        if isPartOfLogin {
             close(session, reason, in: &step)
             return
         }
@@ -92,6 +94,13 @@ extension Broker {
         switch authorize(request.message, by: .session(session), ofUser: user, in: bytes) {
         case .refused(let reason, let limit): return (reason, limit)
         case .allowed(let allowed): target = allowed
+        }
+        if moderation.isOn,
+            isModerated(
+                request.message.target, ofWillOf: user,
+                subject: Array(subject(of: request.message.target, in: bytes)))
+        {
+            return (.notAuthorized, .moderatedWill)
         }
         if request.message.isKept,
             case .refused(let reason, let limit) = planHistory(
@@ -208,7 +217,13 @@ extension Broker {
     ) -> AuthorizedTarget? {
         let request = willTable.wills[index].request
         var reason = ReasonCode.notAuthorized
-        if let principal = principal(of: willTable.wills[index]) {
+        if moderation.isOn,
+            isModerated(
+                request.target, ofWillOf: willTable.wills[index].user,
+                subject: Array(subject(of: request.target, in: bytes)))
+        {
+            // It was set before the app was moderated.
+        } else if let principal = principal(of: willTable.wills[index]) {
             switch authorize(request.target, by: .principal(principal), in: bytes) {
             case .allowed(let target):
                 if target.hasRefusals {

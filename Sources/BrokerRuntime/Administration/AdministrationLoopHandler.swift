@@ -62,7 +62,20 @@ struct AdministrationLoopHandler: LoopHandler, ~Copyable {
     mutating func turnEnded(in loop: inout EventLoop) {
         publishStatistics(in: &loop)
         answerRefusals(in: &loop)
+        answerHeld(in: &loop)
         if let next = service.endTraces(at: loop.now) { loop.nextWake = min(loop.nextWake, next) }
+    }
+
+    /// Between two looks at messages on which a moderator decides: that takes a round trip to a
+    /// program at least.
+    private static let heldLookMilliseconds: UInt64 = 2
+
+    /// Answers messages on which a moderator has decided, and looks again while there are others.
+    private func answerHeld(in loop: inout EventLoop) {
+        service.answerHeld()
+        guard service.requests.hasHeld else { return }
+        loop.nextWake = min(
+            loop.nextWake, loop.now.advanced(byMilliseconds: Self.heldLookMilliseconds))
     }
 
     /// Refuses logins through interfaces at their times.

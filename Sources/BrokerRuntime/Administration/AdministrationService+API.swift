@@ -14,6 +14,34 @@ extension AdministrationService {
         for request in requests.takeRequests() {
             if let send = begin(request) { sends.append((request, send)) }
         }
+        finish(sends)
+    }
+
+    /// Answers the messages on which a moderator has decided.
+    func answerHeld() {
+        guard requests.hasHeld else { return }
+        var sends: [(request: APIRequest, send: PendingSend)] = []
+        let (outcomes, sequence) = shared.enter { state in
+            (state.broker.takeHeldOutcomes(), state.broker.pendingSequence)
+        }
+        for (number, outcome) in outcomes {
+            guard let (request, message) = requests.takeHeld(number) else { continue }
+            answer(request) { () throws(AdministrationRefusal) in
+                switch try progress(of: message, outcome, sequence) {
+                case .complete(let reply): return message.object(replying: reply)
+                case .pending(let send): sends.append((request, send))
+                case .held(let number): preconditionFailure("message \(number) is held again")
+                }
+                return nil
+            }
+        }
+        // The batch of those that were released first may be in flight, and the next one empty.
+        if !sends.isEmpty { shared.waitForCommit(of: sequence - 1) }
+        finish(sends)
+    }
+
+    /// Waits for the commit of messages, and answers them.
+    private func finish(_ sends: [(request: APIRequest, send: PendingSend)]) {
         if let last = sends.map(\.send.sequence).max() { shared.waitForCommit(of: last) }
         for (request, send) in sends {
             answer(request) { () throws(AdministrationRefusal) in
@@ -73,12 +101,12 @@ extension AdministrationService {
                 try beginOnly(message, of: request, by: credential, key: key)
                 return Self.empty
             }
-            switch try begin(message, by: credential, key: key) {
+            switch try begin(message, by: credential, key: key, moderation: .holds) {
             case .complete(let reply): return message.object(replying: reply)
-            case .pending(let send):
-                pending = send
-                return nil
+            case .pending(let send): pending = send
+            case .held(let number): requests.hold(request, message, as: number)
             }
+            return nil
         }
         return pending
     }
@@ -120,7 +148,8 @@ extension AdministrationService {
     ) throws(AdministrationRefusal) {
         let progress: SendProgress
         do throws(AdministrationRefusal) {
-            progress = try begin(message, by: credential, key: key)
+            progress = try begin(
+                message, by: credential, key: key, moderation: .holdsUnanswered)
         } catch  where error.cause == .underWay {
             // The first request with the key was taken too.
             return

@@ -22,7 +22,9 @@ extension AdministrationService {
         }
         guard isNew else {
             throw AdministrationRefusal(
-                .quotaExceeded, "there is an app \"\(request.app)\" already", cause: .exists)
+                .quotaExceeded,
+                unfinishedDeletion(request.app)
+                    ?? "there is an app \"\(request.app)\" already", cause: .exists)
         }
         log.write(
             .info, .administration, fields: ["request": "app.create", "app": .text(request.app)])
@@ -35,7 +37,7 @@ extension AdministrationService {
             apps: apps.map {
                 ListApps.App(
                     app: String(decoding: $0.name, as: UTF8.self), userCount: $0.userCount,
-                    tokenCount: $0.tokenCount)
+                    tokenCount: $0.tokenCount, isBeingDeleted: $0.isBeingDeleted ? true : nil)
             }.sorted { $0.app < $1.app })
     }
 
@@ -45,14 +47,14 @@ extension AdministrationService {
         let isNew = try growAndCommit { (state) throws(NoRoom) in
             try state.broker.addUser(Array(request.user.utf8), app: Array(request.app.utf8))
         }
-        guard let isNew else { throw Self.unknownApp(request.app) }
+        guard let isNew else { throw unknownApp(request.app) }
         return AddUser.Reply(isNew: isNew)
     }
 
     func showApp(_ request: ShowApp) throws(AdministrationRefusal) -> ShowApp.Reply {
         let name = Array(request.app.utf8)
         guard let app = shared.enter({ $0.broker.appDescription(name) }) else {
-            throw Self.unknownApp(request.app)
+            throw unknownApp(request.app)
         }
         return ShowApp.Reply(
             app: request.app, hasKey: app.hasKey, rights: Self.texts(app.rights),
@@ -72,7 +74,7 @@ extension AdministrationService {
             try state.broker.setAppRights(
                 Array(request.app.utf8), rights: rights, at: moment, effects: &state.effects)
         }
-        guard isKnown else { throw Self.unknownApp(request.app) }
+        guard isKnown else { throw unknownApp(request.app) }
         log.write(
             .info, .administration,
             fields: [
@@ -111,7 +113,7 @@ extension AdministrationService {
                     Self.action(action, target))
             }
         }
-        guard let explanation else { throw Self.unknownApp(request.app) }
+        guard let explanation else { throw unknownApp(request.app) }
         let refusal = Self.spellingRefusal(request).map { Decision.refused($0) }
         return Self.reply(explanation, refusal ?? explanation.decision, app: request.app)
     }
@@ -132,7 +134,7 @@ extension AdministrationService {
         }
         guard let explanation else {
             guard shared.enter({ $0.broker.hasApp(app) }) else {
-                throw Self.unknownApp(request.app)
+                throw unknownApp(request.app)
             }
             throw Self.unknownKey(key, request.app)
         }
@@ -243,23 +245,6 @@ extension VerifiedIdentity.Proof {
         case .certificate: "certificate"
         case .preSharedKey: "pre-shared key"
         case .password: "password"
-        }
-    }
-}
-
-extension RightsError: CustomStringConvertible {
-    public var description: String {
-        switch self {
-        case .tooLarge:
-            "at most \(Rights.countMaximum) rights of \(Rights.textByteCountMaximum) bytes"
-        case .unknownKind(let text):
-            "\"\(String(decoding: text, as: UTF8.self))\" is not a right; rights are send:PATTERN, "
-                + "publish:FILTER, subscribe:FILTER, presence:PATTERN, receipts:PATTERN, "
-                + "attach:PATTERN, wake:PATTERN, group:create and broadcast; ! before one "
-                + "denies it"
-        case .malformedPattern(let text):
-            "\"\(String(decoding: text, as: UTF8.self))\": + and # are whole levels, # for the "
-                + "last; %u is the user, %d the device, %% a percent sign"
         }
     }
 }

@@ -170,7 +170,7 @@ extension AdministrationService {
 
     func checkApp(_ app: String) throws(AdministrationRefusal) {
         guard shared.enter({ $0.broker.hasApp(Array(app.utf8)) }) else {
-            throw Self.unknownApp(app)
+            throw unknownApp(app)
         }
     }
 

@@ -107,7 +107,7 @@ extension AdministrationService {
                 ofApp: Array(request.app.utf8), after: request.after ?? 0,
                 countMaximum: request.limit ?? ListKeptTopics.countMaximum)
         }
-        guard let page else { throw Self.unknownApp(request.app) }
+        guard let page else { throw unknownApp(request.app) }
         return ListKeptTopics.Reply(
             topics: page.topics.map {
                 ListKeptTopics.Topic(
@@ -198,7 +198,7 @@ extension AdministrationService {
     /// What is missing where there is no conversation.
     private func noConversation(_ app: String, _ name: ConversationName) -> AdministrationRefusal {
         guard shared.enter({ $0.broker.hasApp(Array(app.utf8)) }) else {
-            return Self.unknownApp(app)
+            return unknownApp(app)
         }
         switch name {
         case .group(let group):

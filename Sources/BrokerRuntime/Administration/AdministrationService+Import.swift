@@ -38,7 +38,7 @@ extension AdministrationService {
             let reached = shared.enter {
                 $0.broker.importPosition(app: piece.app, user: piece.user, device: piece.device)
             }
-            if let reached, reached < position { throw Self.refusal(of: NoRoom()) }
+            if let reached, reached < position { throw refusal(of: NoRoom()) }
             if refusedCount > 0 || !refusedFilters.isEmpty {
                 note(request, refusedCount: refusedCount, filterCount: refusedFilters.count)
             }
@@ -52,7 +52,7 @@ extension AdministrationService {
             return ImportSession.Reply(state: "exists", position: 0, messageCount: 0)
         case .unknownUser:
             guard shared.look({ $0.hasApp(Array(request.app.utf8)) }) else {
-                throw Self.unknownApp(request.app)
+                throw unknownApp(request.app)
             }
             throw Self.unknownUser(request.user, request.app)
         case .refused(let limit):

@@ -26,7 +26,7 @@ extension AdministrationService {
         }
         switch addition {
         case .added: break
-        case .unknownApp: throw Self.unknownApp(request.app)
+        case .unknownApp: throw unknownApp(request.app)
         case .exists:
             throw AdministrationRefusal(
                 .quotaExceeded, "\(request.app) has a key \"\(name)\" already", cause: .exists)
@@ -46,7 +46,7 @@ extension AdministrationService {
 
     func list(_ request: ListAppKeys) throws(AdministrationRefusal) -> ListAppKeys.Reply {
         guard let keys = shared.look({ $0.keys(ofApp: Array(request.app.utf8)) }) else {
-            throw Self.unknownApp(request.app)
+            throw unknownApp(request.app)
         }
         func known(_ seconds: UInt64) -> UInt64? { seconds == 0 ? nil : seconds }
         return ListAppKeys.Reply(
@@ -68,7 +68,7 @@ extension AdministrationService {
                 effects: &state.effects)
         }
         switch revocation {
-        case .unknownApp: throw Self.unknownApp(request.app)
+        case .unknownApp: throw unknownApp(request.app)
         case .unknownKey:
             throw Self.unknownKey(request.name, request.app)
         case .revoked(let connectionCount):

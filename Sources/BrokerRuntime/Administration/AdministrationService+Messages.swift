@@ -19,6 +19,8 @@ extension AdministrationService {
     enum SendProgress {
         case complete(SendMessage.Reply)
         case pending(PendingSend)
+        /// A moderator decides on it.
+        case held(number: UInt64)
     }
 
     func send(_ request: SendMessage) throws(AdministrationRefusal) -> SendMessage.Reply {
@@ -27,6 +29,8 @@ extension AdministrationService {
         case .pending(let send):
             shared.waitForCommit(of: send.sequence)
             return try finish(send)
+        case .held(let number):
+            preconditionFailure("an operator's message \(number) is held")
         }
     }
 
@@ -35,12 +39,18 @@ extension AdministrationService {
     /// - Parameters:
     ///   - credential: whose rights decide; nil for an operator.
     ///   - key: makes the message safe to repeat.
+    ///   - moderation: what becomes of it if a moderator decides on it; an operator's is sent.
     func begin(
-        _ request: SendMessage, by credential: APICredential? = nil, key: SendKey? = nil
+        _ request: SendMessage, by credential: APICredential? = nil, key: SendKey? = nil,
+        moderation: SendingUser.Moderation = .refuses
     ) throws(AdministrationRefusal) -> SendProgress {
         let moment = clock.moment()
         let message = try EncodedSend(request, at: moment)
-        let sender = try sender(request.from, ofApp: request.app, by: credential)
+        var sender = try sender(request.from, ofApp: request.app, by: credential)
+        if case .presented(_, let holder)? = credential {
+            sender.moderation = moderation
+            if case .user = holder.kind { sender.isProved = true }
+        }
         let (send, sequence) = shared.enter { state in
             (
                 state.broker.send(
@@ -48,12 +58,19 @@ extension AdministrationService {
                     effects: &state.effects), state.broker.pendingSequence
             )
         }
-        switch send {
-        case nil:
+        guard let send else {
             guard shared.enter({ $0.broker.hasApp(sender.app) }) else {
-                throw Self.unknownApp(request.app)
+                throw unknownApp(request.app)
             }
             throw Self.unknownUser(request.from, request.app)
+        }
+        return try progress(of: request, send, sequence)
+    }
+
+    func progress(
+        of request: SendMessage, _ send: OperatorSend, _ sequence: UInt64
+    ) throws(AdministrationRefusal) -> SendProgress {
+        switch send {
         case .complete(let result): return .complete(try reply(to: request, with: result))
         case .otherContent:
             throw AdministrationRefusal(
@@ -67,6 +84,7 @@ extension AdministrationService {
                 cause: .underWay)
         case .pending(let number):
             return .pending(PendingSend(request: request, number: number, sequence: sequence))
+        case .held(let number): return .held(number: number)
         }
     }
 
@@ -98,7 +116,7 @@ extension AdministrationService {
         let outcome = shared.enter { state in
             Result { () throws(NoRoom) in try state.broker.addUser(user, app: app) }
         }
-        if case .failure(let error) = outcome { throw Self.refusal(of: error) }
+        if case .failure(let error) = outcome { throw refusal(of: error) }
     }
 
     /// Takes the result of a send whose batch is committed.
@@ -121,6 +139,7 @@ extension AdministrationService {
                 SendMessage.Refusal(user: users[Int($0.index)], reason: $0.reason.rawValue)
             }, mid: request.mid,
             reference: result.reference == 0 ? nil : Self.text(reference: result.reference))
+        reply.verdict = result.verdict.map { UInt32(clamping: $0.code) }
         reply.keptNumber = result.keptNumber == 0 ? nil : result.keptNumber
         return reply
     }
@@ -137,6 +156,13 @@ extension AdministrationService {
     ) -> AdministrationRefusal {
         let message =
             switch (result.reason, result.limit) {
+            case (_, .moderatorRefused):
+                "\(result.limit.key)"
+                    + (result.verdict.map { verdict in
+                        " (\(verdict.code))"
+                            + (verdict.text.isEmpty
+                                ? "" : ": \(String(decoding: verdict.text, as: UTF8.self))")
+                    } ?? "")
             case (_, .receiptsRight):
                 "\(result.limit.key); see: martlet explain --user \(request.from) receipts "
                     + (request.group ?? request.users?.first ?? "")
@@ -170,6 +196,8 @@ extension AdministrationService {
             }
         let cause: AdministrationRefusal.Cause? =
             switch (result.reason, result.limit) {
+            case (_, .moderatorRefused): .moderated
+            case (_, .moderatorSilent): .full
             case (.notAuthorized, .receiptsRight): .forbidden
             case (_, let rule) where rule.isRule: .rule
             case (.quotaExceeded, .sendKeysOfUser): .tooMany

@@ -72,7 +72,7 @@ extension AdministrationService {
     /// What is missing where there is no queue.
     func noQueue(_ selection: QueueSelection) -> AdministrationRefusal {
         let (app, user) = (Self.text(selection.app), Self.text(selection.user))
-        guard shared.enter({ $0.broker.hasApp(selection.app) }) else { return Self.unknownApp(app) }
+        guard shared.enter({ $0.broker.hasApp(selection.app) }) else { return unknownApp(app) }
         guard let device = selection.device else { return Self.unknownUser(user, app) }
         return AdministrationRefusal(
             .topicNameInvalid,

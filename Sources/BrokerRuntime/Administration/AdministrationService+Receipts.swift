@@ -29,7 +29,7 @@ extension AdministrationService {
         }
         guard let outcome else {
             guard shared.enter({ $0.broker.hasApp(Array(request.app.utf8)) }) else {
-                throw Self.unknownApp(request.app)
+                throw unknownApp(request.app)
             }
             throw Self.unknownUser(request.user, request.app)
         }
@@ -50,7 +50,7 @@ extension AdministrationService {
         }
         guard let states else {
             guard shared.enter({ $0.broker.hasApp(Array(request.app.utf8)) }) else {
-                throw Self.unknownApp(request.app)
+                throw unknownApp(request.app)
             }
             throw AdministrationRefusal(
                 .topicNameInvalid, "no message with this reference is remembered", cause: .unknown)

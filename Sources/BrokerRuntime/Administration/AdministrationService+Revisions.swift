@@ -83,7 +83,7 @@ extension AdministrationService {
         }
         guard let recall else {
             guard shared.enter({ $0.broker.hasApp(sender.app) }) else {
-                throw Self.unknownApp(revision.app)
+                throw unknownApp(revision.app)
             }
             throw Self.unknownUser(revision.user, revision.app)
         }

@@ -78,7 +78,7 @@ extension AdministrationService {
                 user.map { state.broker.hasUser($0, app: app) } ?? true
             )
         }
-        guard isAppKnown else { throw Self.unknownApp(selection.app) }
+        guard isAppKnown else { throw unknownApp(selection.app) }
         guard isUserKnown else {
             throw Self.unknownUser(selection.user ?? "", selection.app)
         }

@@ -38,7 +38,7 @@ extension AdministrationService {
             for token in tokens where try !state.broker.addToken(token) { return false }
             return true
         }
-        guard isKnown else { throw Self.unknownApp(request.app) }
+        guard isKnown else { throw unknownApp(request.app) }
         log.write(
             .info, .administration,
             fields: [

@@ -97,6 +97,8 @@ struct AdministrationService {
                 switch progress {
                 case .complete(let reply): replies += request.line(replying: reply)
                 case .pending(let send): replies += request.line(replying: try finish(send))
+                case .held(let number):
+                    preconditionFailure("an operator's message \(number) is held")
                 }
             } catch {
                 replies += error.line
@@ -147,6 +149,10 @@ struct AdministrationService {
         case .removeWakeTarget(let request): return answer(request, with: try remove(request))
         case .testWake(let request): return answer(request, with: try test(request))
         case .listWakeLog(let request): return answer(request, with: try list(request))
+        case .setWakeTemplate(let request): return answer(request, with: try set(request))
+        case .listWakeTemplates(let request): return answer(request, with: try list(request))
+        case .removeWakeTemplate(let request): return answer(request, with: try remove(request))
+        case .tryWakeTemplate(let request): return answer(request, with: try test(request))
         case .mintTokens(let request): return answer(request, with: try mint(request))
         case .listTokens(let request): return answer(request, with: try listTokens(request))
         case .revokeTokens(let request): return answer(request, with: try revoke(request))
@@ -297,18 +303,22 @@ struct AdministrationService {
         do throws(NoRoom) {
             return try outcome.get()
         } catch {
-            throw Self.refusal(of: error)
+            throw refusal(of: error)
         }
     }
 
-    static func refusal(of error: NoRoom) -> AdministrationRefusal {
-        guard error.limit == .store else {
+    func refusal(of error: NoRoom) -> AdministrationRefusal {
+        guard error.limit.isOfStore else {
             return AdministrationRefusal(
                 .quotaExceeded, "a limit is reached: \(error.limit.key) allows no more users")
         }
+        let isDiskFull = shared.enter { $0.broker.storeLimit == .diskSpace }
         return AdministrationRefusal(
             .quotaExceeded,
-            "the store is full: it has no room for this; martlet stats shows how much is used",
+            isDiskFull
+                ? "the disk of the data directory is full: it has no room for this"
+                : "the store is full: it has no room for this; martlet stats shows how much is "
+                    + "used",
             cause: .full)
     }
 
@@ -347,7 +357,18 @@ struct AdministrationService {
         return overflows ? .max : sum
     }
 
-    static func unknownApp(_ app: String) -> AdministrationRefusal {
-        AdministrationRefusal(.topicNameInvalid, "there is no app \"\(app)\"", cause: .unknown)
+    /// Nothing is found in an app that does not exist, or whose deletion has begun.
+    func unknownApp(_ app: String) -> AdministrationRefusal {
+        AdministrationRefusal(
+            .topicNameInvalid, unfinishedDeletion(app) ?? "there is no app \"\(app)\"",
+            cause: .unknown)
+    }
+
+    /// What to say about an app whose deletion was interrupted; nil for others.
+    func unfinishedDeletion(_ app: String) -> String? {
+        let name = Array(app.utf8)
+        guard let rest = shared.enter({ $0.broker.deletedApp(named: name) }) else { return nil }
+        return "the app \"\(app)\" is being deleted, and \(rest.userCount) users and "
+            + "\(rest.tokenCount) tokens of it are left; continue with: martlet app delete \(app)"
     }
 }

@@ -3,8 +3,10 @@
 // replaced ends its process, and the next start is that of a standby
 // (docs/decisions/0012-cluster-processes.md).
 
+import BrokerCore
 import Configuration
 import Glibc
+import QueueStore
 import Replication
 import Threads
 
@@ -104,6 +106,10 @@ private struct Opening {
     private var opened: OpenedLog?
     private var lastLine = ""
     private var nextLineMilliseconds: UInt64 = 0
+    /// The attempt to get a copy that runs.
+    private var fetch: CopyFetch?
+    /// Set while a copy is needed: of the cluster of the store, or of any.
+    private var wanted: (cluster: StoreIdentity?, reason: String)?
 
     init(_ settings: BrokerSettings, opener: ClusterLogOpener, log: LogWriter) {
         self.settings = settings
@@ -115,9 +121,16 @@ private struct Opening {
     mutating func attempt(
         fail: @escaping BrokerServer.Failure
     ) throws(StartError) -> ClusterNode? {
-        guard let nodeLog = try openedLog() else { return nil }
-        guard let store = try ClusterOpening.store(settings, beside: nodeLog, signal: signal) else {
+        guard let nodeLog = try openedLog(), hasCopy(over: nodeLog) else { return nil }
+        let store: Box<LMDBQueueStore>
+        switch try ClusterOpening.find(settings, beside: nodeLog, signal: signal) {
+        case .store(let found): store = found
+        case .waits:
             tell("the cluster has no first record yet, or its servers do not answer")
+            return nil
+        case .needsCopy(let cluster, let reason):
+            wanted = (cluster, reason)
+            fetch = CopyFetch(settings, of: cluster, over: nodeLog, log: log)
             return nil
         }
         let node = ClusterNode(
@@ -131,8 +144,29 @@ private struct Opening {
         return node
     }
 
+    /// Whether no copy is needed, or it is there. Begins another attempt after one that has failed.
+    private mutating func hasCopy(over nodeLog: any NodeLog) -> Bool {
+        guard let fetch, let wanted else { return true }
+        switch fetch.outcome {
+        case nil: return false
+        case .success:
+            fetch.stop()
+            self.fetch = nil
+            self.wanted = nil
+            return true
+        case .failure(let failure):
+            tell("\(wanted.reason), so a copy of another node's store is needed: \(failure.text)")
+            fetch.stop()
+            self.fetch = CopyFetch(settings, of: wanted.cluster, over: nodeLog, log: log)
+            return false
+        }
+    }
+
     /// Ends a log that no node has.
-    func end() { opened?.log.stop() }
+    func end() {
+        fetch?.stop()
+        opened?.log.stop()
+    }
 
     private mutating func openedLog() throws(StartError) -> (any NodeLog)? {
         if let opened { return opened.log }

@@ -47,12 +47,24 @@ enum ClusterLimits {
     /// one. A commit of larger ones ends behind the record with which they have so many bytes.
     static let appliedRecordMaximum = 256
     static let appliedByteCountMaximum = 8 << 20
+    /// Milliseconds that a standby collects records for one commit: each costs two syncs of the
+    /// disk that the servers may share. A takeover waits for longer anyway.
+    static let applyMilliseconds: UInt64 = 50
     /// Milliseconds until the store gets the position behind records without rows, such as
     /// heartbeats: a commit for each would sync thousands of times a second.
     static let positionMilliseconds: UInt64 = 1_000
     /// Records that the best standby may lack when an operator asks the primary to step down: it
     /// applies them in less than a second.
     static let stepDownLagMaximum: UInt64 = 1_000
+    /// Milliseconds that a node which needs a copy listens for others: they report each second.
+    static let copyListenMilliseconds: UInt64 = 2_500
+    /// Questions without an answer until another node is asked.
+    static let copyTriesMaximum = 5
+    /// Milliseconds between two questions whether a copy is ready.
+    static let copyPendingMilliseconds: Int32 = 200
+    /// Milliseconds without a question after which a copy is forgotten and its space is free: more
+    /// than the tries of one question.
+    static let copyIdleMilliseconds: UInt64 = 60_000
     /// Concurrent connections of `martlet cluster`.
     static let administratorsMaximum = 16
     /// Bytes of a request's head to a standby.

@@ -96,12 +96,17 @@ extension ClusterNode {
         commits.byteCounts.record(UInt64(batch.blocks.count))
     }
 
-    /// Between two batches: snapshots for backups, and memory that the store needs no more.
+    /// Between two batches: snapshots for backups and copies, and memory that the store needs no
+    /// more.
     func maintain() throws(StoreError) {
-        guard let serving, let store else { return }
+        guard let store else { return }
+        copies.serve(store.value)
+        guard let serving else { return }
         serving.backups.serve(store.value)
         let now = serving.clock.moment().instant
-        guard store.value.keepsPages(at: now), !serving.backups.isRunning else { return }
+        guard store.value.keepsPages(at: now), !serving.backups.isRunning,
+            !copies.isMaking
+        else { return }
         try store.value.releasePages(at: now)
         malloc_trim(0)
         let sizes = store.value.tableByteCounts()
@@ -122,6 +127,9 @@ extension ClusterNode {
         _ decided: DecidedBatch?, _ moment: Moment, at position: ReplicaPosition
     ) throws(StoreError) {
         let record = ReplayedRecord(decided, moment, at: position)
+        if unapplied.isEmpty, replica.role == .standby {
+            applyDue = now.advanced(byMilliseconds: ClusterLimits.applyMilliseconds)
+        }
         unapplied.append(record)
         unappliedByteCount += record.byteCount
         if unapplied.count >= ClusterLimits.appliedRecordMaximum
@@ -138,6 +146,7 @@ extension ClusterNode {
         try store.value.apply(unapplied)
         unapplied.removeAll(keepingCapacity: true)
         unappliedByteCount = 0
+        applyDue = .never
         // Broker time goes on from the record, as after a restart.
         clock = BrokerClock(
             after: StoreStamp(

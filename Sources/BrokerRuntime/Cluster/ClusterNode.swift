@@ -36,6 +36,8 @@ final class ClusterNode: @unchecked Sendable {
     let cluster: StoreIdentity
     let log: LogWriter
     let fail: BrokerServer.Failure
+    /// Copies of the store for other nodes.
+    let copies: CopyService
     /// Told when the node has become the primary.
     private let leadSignal = WakeSignal()
     private let watchSignal = WakeSignal()
@@ -70,6 +72,8 @@ final class ClusterNode: @unchecked Sendable {
     /// Records that the store has not applied, and about the bytes of their batches.
     var unapplied: [ReplayedRecord] = []
     var unappliedByteCount = 0
+    /// When a standby applies them at the latest.
+    var applyDue = Instant.never
     /// When the store gets the position behind heartbeats.
     var positionDue = Instant(milliseconds: 0)
     var batch = StoreBatch()
@@ -109,6 +113,10 @@ final class ClusterNode: @unchecked Sendable {
                 node: life, leaseMilliseconds: UInt64(settings.cluster.leaseMilliseconds)),
             position: position, at: time, commands: &commands)
         self.store = store
+        copies = CopyService(
+            settings.dataDirectory, of: position.cluster, log: writer,
+            wakeNode: { signal.notify() },
+            firstRecord: { [view] in view.withLock { $0.log?.first } })
         view.withLock { view in
             view.own = ClusterView.Own(
                 name: settings.cluster.node ?? "", address: settings.cluster.address ?? "",
@@ -125,6 +133,7 @@ final class ClusterNode: @unchecked Sendable {
             Thread(name: "store") { self.run() },
             Thread(name: "cluster") { self.watch() },
         ]
+        sharedLog.answerQuestions(to: life.life) { [copies] in copies.answer($0) }
     }
 
     // MARK: Other threads
@@ -158,6 +167,7 @@ final class ClusterNode: @unchecked Sendable {
         watchSignal.stop()
         for thread in threads { thread.join() }
         threads = []
+        copies.stopMaking()
         administration?.stop()
         administration = nil
         sharedLog.stop()
@@ -180,7 +190,7 @@ final class ClusterNode: @unchecked Sendable {
                 takeInbox()
                 // A node that catches up has many.
                 while !isStopped, let event = nodeLog.takeEvent() { try handle(.log(event)) }
-                try applyWaiting()
+                if replica.role != .standby || now >= applyDue { try applyWaiting() }
                 try takeReports()
                 if gate.takeWish() { try handle(.confirmationWanted) }
                 try handle(.timePassed)
@@ -218,9 +228,15 @@ final class ClusterNode: @unchecked Sendable {
 
     private func wait() {
         let now = now
-        guard replica.deadline > now else { return }
-        let milliseconds = min(replica.deadline.milliseconds - now.milliseconds, 500)
-        _ = gate.nodeSignal.wait(milliseconds: Int32(milliseconds))
+        let deadline = min(replica.deadline, applyDue)
+        guard deadline > now else { return }
+        let milliseconds = Int32(min(deadline.milliseconds - now.milliseconds, 500))
+        if applyDue == .never {
+            _ = gate.nodeSignal.wait(milliseconds: milliseconds)
+        } else {
+            // The records that a standby collects need not wake it one by one.
+            _ = poll(nil, 0, milliseconds)
+        }
     }
 
     private func takeInbox() {
@@ -313,6 +329,7 @@ final class ClusterNode: @unchecked Sendable {
     private func lead(_ term: Term) throws(StoreError) {
         try applyWaiting()
         try writePosition(isDue: true)
+        copies.stopMaking()
         store = nil
         log.write(
             .info, .clusterPrimary,
@@ -331,16 +348,17 @@ final class ClusterNode: @unchecked Sendable {
         fail(cause.isRemediedByRestart ? .deposed : .store)
     }
 
+    /// The next start gets a copy.
     private func needCopy() {
         log.write(
             .error, .clusterFenced,
             fields: [
                 "node": .text(name),
                 "detail": .text(
-                    "the log has forgotten records that this store lacks: replace the store by a "
-                        + "copy of another node's (martletd --copy-node)"),
+                    "the log has forgotten records that this store lacks: the next start gets a "
+                        + "copy of another node's store"),
             ])
-        fail(.store)
+        fail(.deposed)
     }
 
     private func resign() throws(StoreError) {

@@ -58,13 +58,21 @@ extension StartError {
 
 /// What the start of a node finds.
 enum ClusterOpening {
-    /// The store of a node, at a position that the log continues.
-    ///
-    /// - Returns: nil if the cluster has no first record yet: later there may be one.
-    static func store(
+    /// A store beside its log.
+    enum Finding {
+        /// At a position that the log continues.
+        case store(Box<LMDBQueueStore>)
+        /// The cluster has no first record yet, or no server tells it: later there may be one.
+        case waits
+        /// The log lacks records that the store needs: another node's store has them. The cluster
+        /// is that of the store, or nil for a store without rows; the reason is in words.
+        case needsCopy(StoreIdentity?, because: String)
+    }
+
+    static func find(
         _ settings: BrokerSettings, beside log: any NodeLog, signal: WakeSignal
-    ) throws(StartError) -> Box<LMDBQueueStore>? {
-        guard let state = log.readState() else { return nil }
+    ) throws(StartError) -> Finding {
+        guard let state = log.readState() else { return .waits }
         let store = try open(settings)
         guard let position = store.position else {
             guard store.openingStamp == nil else {
@@ -82,12 +90,12 @@ enum ClusterOpening {
                     + "deleted or replaced")
         }
         if position.sequence.next < state.first {
-            throw .clusterStore(
-                "the log begins with record \(state.first.raw), and the store ends with "
-                    + "\(position.sequence.raw): replace it by a copy of another node's store "
-                    + "(martletd --copy-node)")
+            return .needsCopy(
+                position.cluster,
+                because: "the log begins with record \(state.first.raw), and the store ends with "
+                    + "\(position.sequence.raw)")
         }
-        return Box(store)
+        return .store(Box(store))
     }
 
     private static func open(
@@ -105,14 +113,12 @@ enum ClusterOpening {
     private static func adopt(
         _ store: consuming LMDBQueueStore, _ settings: BrokerSettings, beside log: any NodeLog,
         of state: LogState, signal: WakeSignal
-    ) throws(StartError) -> Box<LMDBQueueStore>? {
-        guard state.last > .start else { return nil }
+    ) throws(StartError) -> Finding {
+        guard state.last > .start else { return .waits }
         guard state.first == LogSequence.start.next else {
-            throw .clusterStore(
-                "the log begins with record \(state.first.raw), so a new node needs a copy of "
-                    + "another node's store (martletd --copy-node)")
+            return .needsCopy(nil, because: "the log begins with record \(state.first.raw)")
         }
-        guard let bytes = firstRecord(log, signal) else { return nil }
+        guard let bytes = firstRecord(log, signal) else { return .waits }
         let record: Replication.LogRecord
         do throws(LogRecordError) {
             record = try Replication.LogRecord(decoding: bytes, cluster: nil)
@@ -122,16 +128,15 @@ enum ClusterOpening {
                     + "cluster (\(error)): the stream belongs to something else")
         }
         guard case .takeover(let node) = record.content, node.beginsEmpty else {
-            throw .clusterStore(
-                "the cluster was founded with a store that had rows, so a new node needs a copy "
-                    + "of another node's store (martletd --copy-node)")
+            return .needsCopy(
+                nil, because: "the cluster was founded with a store that had rows")
         }
         do throws(StoreError) {
             try store.adopt(record.cluster)
         } catch {
             throw .store(error)
         }
-        return Box(try open(settings))
+        return .store(Box(try open(settings)))
     }
 
     /// The first record; nil if no server tells it within some seconds.

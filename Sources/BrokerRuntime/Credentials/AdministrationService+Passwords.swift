@@ -27,8 +27,8 @@ extension AdministrationService {
                 guard known.expiresUnixSeconds > clock.moment().unixSeconds else {
                     throw AdministrationRefusal(
                         .payloadFormatInvalid,
-                        "the password of \"\(request.name)\" has expired: set it with an expiry, or "
-                            + "revoke it before")
+                        "the password of \"\(request.name)\" has expired: set it with an expiry, "
+                            + "or revoke it before")
                 }
                 password.expiresUnixSeconds = known.expiresUnixSeconds
             }
@@ -59,7 +59,7 @@ extension AdministrationService {
         switch outcome {
         case .done: break
         case .taken: return false
-        case .unknownApp: throw Self.unknownApp(request.app)
+        case .unknownApp: throw unknownApp(request.app)
         }
         note("user.register", request.name, app: request.app, connectionCount: 0)
         return true
@@ -133,7 +133,7 @@ extension AdministrationService {
             try state.broker.setPasswords(
                 passwords, app: Array(app.utf8), at: moment, effects: &state.effects)
         }
-        guard case .set(let connectionCount) = change else { throw Self.unknownApp(app) }
+        guard case .set(let connectionCount) = change else { throw unknownApp(app) }
         for user in Set(replaced) { endInterfaceLogins(of: user, app: app) }
         return connectionCount
     }
@@ -254,7 +254,7 @@ extension AdministrationService {
                 Array(request.name.utf8), app: Array(request.app.utf8), atUnixSeconds: expiry,
                 at: moment, effects: &state.effects)
         }
-        let count = try Self.count(of: end, name: request.name, app: request.app)
+        let count = try count(of: end, name: request.name, app: request.app)
         if let user { endInterfaceLogins(of: user, app: request.app) }
         note("password.expire", request.name, app: request.app, connectionCount: count)
         return ExpirePassword.Reply(connectionCount: count)
@@ -272,13 +272,13 @@ extension AdministrationService {
                 Array(request.name.utf8), app: Array(request.app.utf8), at: moment,
                 effects: &state.effects)
         }
-        let count = try Self.count(of: end, name: request.name, app: request.app)
+        let count = try count(of: end, name: request.name, app: request.app)
         if let user { endInterfaceLogins(of: user, app: request.app) }
         note("password.revoke", request.name, app: request.app, connectionCount: count)
         return RevokePassword.Reply(connectionCount: count)
     }
 
-    private static func count(
+    private func count(
         of end: PasswordEnd, name: String, app: String
     ) throws(AdministrationRefusal) -> Int {
         switch end {

@@ -42,6 +42,8 @@ struct CredentialVerifier: Authenticator, ~Copyable {
                 proofs[connection] = .success(try trust.identity(certificate: certificate))
             } else if let identity = loop.preSharedIdentity(of: connection) {
                 proofs[connection] = .success(try trust.identity(preShared: identity))
+            } else if let name = loop.refusedPreSharedIdentity(of: connection) {
+                throw TrustRefusal("no pre-shared key has the identity \"\(name)\"")
             }
         } catch {
             proofs[connection] = .failure(error)

@@ -61,6 +61,7 @@ final class FileService: Sendable {
     private let address: String
     private let state = Locked(State())
     private let work = WakeSignal()
+    private let log: LogWriter
 
     typealias Answer = (connection: ConnectionID, piece: StoredFilePiece)
 
@@ -73,6 +74,8 @@ final class FileService: Sendable {
         var isStopped = false
         var counts = FileCounts()
         var answers: [UInt8: [Answer]] = [:]
+        /// When the next line of the log may say that the disk has failed.
+        var nextFailureLine = Instant(milliseconds: 0)
     }
 
     /// What connections have asked for. It is taken as a whole, so that the end of a connection is
@@ -102,9 +105,10 @@ final class FileService: Sendable {
         }
     }
 
-    init(_ store: FileStore, address: String) {
+    init(_ store: FileStore, address: String, log: LogWriter) {
         self.store = store
         self.address = address
+        self.log = log
     }
 
     // MARK: - From other threads
@@ -313,7 +317,9 @@ final class FileService: Sendable {
             let found = try SocketEvent(call.request.content, form)
             event = found
             if let file = try found.file() {
-                let kept = try keep(file, of: call, shared, at: now)
+                let kept = try keep(file, of: call, shared, at: now) { address in
+                    found.replacingFile(by: address, form)
+                }
                 call.request.content = found.replacingFile(by: kept, form)
             }
             guard call.request.content.count <= SocketLimits.messageByteCountMaximum else {
@@ -332,8 +338,11 @@ final class FileService: Sendable {
     }
 
     /// Returns the address of the file, which its user may send.
+    ///
+    /// - Parameter event: the event with an address in place of the file.
     private func keep(
-        _ file: SocketFile, of call: SourceCall, _ shared: SharedBroker, at now: Moment
+        _ file: SocketFile, of call: SourceCall, _ shared: SharedBroker, at now: Moment,
+        in event: (String) -> [UInt8]
     ) throws(SourceRefusal) -> String {
         guard let user = call.request.user else {
             preconditionFailure("an event of \(call.connection) without a user")
@@ -352,12 +361,24 @@ final class FileService: Sendable {
                 413, field: "data",
                 "has more than \(FileStoreLimits.fileByteCountMaximum) bytes")
         }
+        let folder = "\(address)/1/files/\(FileStore.place(ofApp: user.app))"
+        // Before the file is kept: an event that is refused leaves none. All names of a type have
+        // the same length.
+        let example = StoredFileName(digest: String(repeating: "0", count: 64), ending: type.ending)
+        guard
+            event("\(folder)/\(example.text)").count <= SocketLimits.messageByteCountMaximum
+        else { throw SourceRefusal(413, "the message is too long") }
         do throws(FileStore.Refusal) {
             let name = try store.put(
                 content, type: type, from: user.user, app: user.app, seconds: now.fileSeconds)
             state.withLock { $0.counts.stored += 1 }
-            return "\(address)/1/files/\(FileStore.place(ofApp: user.app))/\(name.text)"
+            return "\(folder)/\(name.text)"
         } catch {
+            noteFailure(error, app: user.app, at: now)
+            guard error.faultCode == nil else {
+                state.withLock { $0.counts.refused += 1 }
+                throw SourceRefusal(500, "the file is not kept: the broker's files have failed")
+            }
             var isOverShare = false
             if case .share = error { isOverShare = true }
             state.withLock { state in
@@ -370,6 +391,26 @@ final class FileService: Sendable {
                     ? "the file is not kept: your share of the app's files is used"
                     : "the file is not kept: no room")
         }
+    }
+}
+
+extension FileService {
+    /// Logs that the disk of files has no room, or has failed.
+    private func noteFailure(_ refusal: FileStore.Refusal, app: String, at now: Moment) {
+        guard case .disk(let code) = refusal else { return }
+        let isDue = state.withLock { state in
+            guard now.instant >= state.nextFailureLine else { return false }
+            state.nextFailureLine = now.instant.advanced(
+                bySeconds: FileStoreLimits.failureLineSeconds)
+            return true
+        }
+        guard isDue else { return }
+        log.write(
+            .error, .filesFailed,
+            fields: [
+                "directory": .text(store.directory), "app": .text(app),
+                "detail": .text(String(cString: strerror(code))),
+            ])
     }
 }
 

@@ -24,6 +24,13 @@ final class FileStore: Sendable {
         /// The user has.
         case share
         case disk(code: Int32)
+
+        /// The errno of a directory or a disk that has failed otherwise than for lack of room; nil
+        /// for others.
+        var faultCode: Int32? {
+            guard case .disk(let code) = self, code != ENOSPC, code != EDQUOT else { return nil }
+            return code
+        }
     }
 
     /// A file that is open for reading.
@@ -33,7 +40,7 @@ final class FileStore: Sendable {
         let type: StoredFileType
     }
 
-    private let directory: String
+    let directory: String
     private let key: [UInt8]
     private let quota: FileQuota
     private let ageSeconds: UInt64
@@ -251,12 +258,12 @@ final class FileStore: Sendable {
     /// them, also after a restart of the broker.
     func remove(app: String) throws(Refusal) {
         let place = Self.place(ofApp: app)
-        apps.withLock { $0[place] = nil }
         let folder = "\(place).\(UInt64.random(in: 0...(.max))).\(Self.removedEnding)"
-        guard rename("\(directory)/\(place)", "\(directory)/\(folder)") == 0 else {
-            guard errno == ENOENT else { throw .disk(code: errno) }
-            return
-        }
+        // Files that stay are known until their age.
+        let isRenamed = rename("\(directory)/\(place)", "\(directory)/\(folder)") == 0
+        guard isRenamed || errno == ENOENT else { throw .disk(code: errno) }
+        apps.withLock { $0[place] = nil }
+        guard isRenamed else { return }
         removed.withLock { $0.folders.append(folder) }
         guard Self.sync(directory) else { throw .disk(code: errno) }
     }

@@ -1,11 +1,11 @@
 // The limits of files of messages, each with the reason for its number.
 
 enum FileStoreLimits {
-    /// Bytes of a file: the 5 MB that the source documents.
+    /// Bytes of a file: the 5 MB that Diuit documents.
     static let fileByteCountMaximum = 5 << 20
     /// Files of an app, each of which takes about 300 bytes of memory.
     static let filesPerAppMaximum = 100_000
-    /// Files that one look at their age removes: a few milliseconds.
+    /// Expired files that one step removes: a few milliseconds.
     static let expiredPerStepMaximum = 64
     /// Sends that are remembered beside two of each file, before those that a later one replaced
     /// are forgotten: a client that sends one file again and again fills no memory.
@@ -13,6 +13,8 @@ enum FileStoreLimits {
     /// Milliseconds that the deletion of an app waits for the thread of files, which may be
     /// reading an event of 7 MiB and syncing its file on a slow disk.
     static let removalMilliseconds: Int32 = 30_000
+    /// Seconds between two lines of the log about a disk that has failed: it fails with each file.
+    static let failureLineSeconds: UInt64 = 60
     /// Milliseconds between two looks.
     static let expiryMilliseconds: Int32 = 10_000
     /// Files that are read at a time: each has a descriptor, and a piece in memory. Readers with

@@ -1,6 +1,8 @@
 // Logs conditions of the broker as a whole: a full store, dropped messages, paused accepting. The
 // caller passes counters and states.
 
+import BrokerCore
+
 /// The last logged state of each condition.
 struct ConditionLog {
     private var isStoreFull = false
@@ -8,11 +10,18 @@ struct ConditionLog {
     private var acceptPauses: UInt64 = 0
 
     /// Logs once when the store becomes full, and once when it has space again.
-    mutating func noteStore(isFull: Bool, in log: LogWriter) {
+    ///
+    /// - Parameter limit: the cause.
+    mutating func noteStore(isFull: Bool, because limit: LimitName, in log: LogWriter) {
         guard isFull != isStoreFull else { return }
         isStoreFull = isFull
+        guard isFull else {
+            log.write(.info, .storeFull, fields: ["state": "has-room"])
+            return
+        }
         log.write(
-            isFull ? .error : .info, .storeFull, fields: ["state": isFull ? "full" : "has-room"])
+            .error, .storeFull,
+            fields: ["state": "full", "detail": .text(limit.key.description)])
     }
 
     /// Logs how much each total has grown since the last call, if it has grown.

@@ -27,6 +27,11 @@ package struct ConnectionLog: LogSink, ~Copyable {
             else { return nil }
             return "the credential is bound to device \(subject)"
         }
+
+        /// What waited for a session that has expired; nil for others.
+        var queue: String? {
+            kind == .sessionExpired ? "\(subject) message\(subject == "1" ? "" : "s")" : nil
+        }
     }
 
     /// A closed connection: the data that its last log events need after the loop has released it.
@@ -114,7 +119,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
     var notes: [Note] {
         pending.map { note in
             var words = note.subject.isEmpty || note.kind == .connected ? [] : [note.subject]
-            if let binding = note.binding { words = [binding] }
+            if let text = note.binding ?? note.queue { words = [text] }
             if note.limit != .none { words.append(note.limit.key.description) }
             if let text = explanations[note.connection] { words.append(text) }
             return Note(
@@ -189,7 +194,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
         }
         // The reason code for a quota does not name the limit that was reached.
         if note.limit != .none { detail = note.limit.key.description }
-        if let binding = note.binding { detail = binding }
+        if let text = note.binding ?? note.queue { detail = text }
         if let closed, note.kind == .disconnected, note.reason == .unspecifiedError {
             // The protocol has no code for a lost connection, because no packet could carry it.
             reason = "connection-lost"
@@ -211,7 +216,8 @@ package struct ConnectionLog: LogSink, ~Copyable {
             fields: [
                 "address": .text("\(address)"), "user": .text(note.user),
                 "device": .text(note.device), "reason": .text(reason),
-                "code": .number(note.reason.rawValue), "subject": .text(note.subject),
+                "code": .number(note.reason.rawValue),
+                "subject": .text(note.queue == nil ? note.subject : ""),
                 "detail": .text(detail),
             ])
     }

@@ -16,6 +16,8 @@ public enum LogEventName: String, CaseIterable, Sendable {
     case certificateExpires = "certificate_expires"
     /// A setting of an app does nothing: `app`, `detail`.
     case settingWithoutEffect = "setting_without_effect"
+    /// The user of a relay has a password, which somebody else may know: `app`, `user`.
+    case relayExposed = "relay_exposed"
     /// Connections ended because their credentials are no longer trusted: `connections`.
     case credentialsWithdrawn = "credentials_withdrawn"
     case clientConnected = "client_connected"
@@ -62,12 +64,17 @@ public enum LogEventName: String, CaseIterable, Sendable {
     /// The start removed rows that an earlier version left: `rows`.
     case storeRepaired = "store_repaired"
     case storeFailed = "store_failed"
+    /// A file of a message was not kept, because of its directory or its disk: `directory`,
+    /// `app`, `detail`.
+    case filesFailed = "files_failed"
     /// A node of a cluster has connected to a server of its log.
     case clusterConnected = "cluster_connected"
     /// A node of a cluster waits for its log, is a standby, or has become the primary: `node`.
     case clusterWaiting = "cluster_waiting"
     case clusterStandby = "cluster_standby"
     case clusterPrimary = "cluster_primary"
+    /// A node makes a copy of its store for another one, or gets one.
+    case clusterCopy = "cluster_copy"
     /// The primary has given its place up in order.
     case clusterResigned = "cluster_resigned"
     /// A node ends, because another one is the primary or it cannot follow: `detail`.

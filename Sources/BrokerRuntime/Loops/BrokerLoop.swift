@@ -63,6 +63,13 @@ package protocol BrokerLoop: ConnectionHost, ~Copyable {
     func closeDetail(of connection: ConnectionID) -> String
     func peerCertificate(of connection: ConnectionID) -> [UInt8]?
     func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity?
+    /// An identity without a key that the client has presented, for the log.
+    func refusedPreSharedIdentity(of connection: ConnectionID) -> String?
+
+    /// Whether the transport holds pings that may not be answered yet.
+    var hasHeldPings: Bool { get }
+    /// Answers them.
+    mutating func answerHeldPings()
 }
 
 extension EventLoop: BrokerLoop {

@@ -289,7 +289,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             loop.close(connection, afterFlush: sockets.contains(connection))
         case .keepAlive where !web.isEmpty && web.isStream(connection):
             // The client sends nothing; what is sent to it shows whether it is there.
-            web.sendComment(to: connection, in: &loop)
+            web.sendComment(to: connection, isHeld: !gated.mayEmit, in: &loop)
         case .keepAlive:
             decoder.events.append(.peerFaulted(connection, .keepAliveTimeout))
         }
@@ -496,9 +496,19 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         guard isGated else { return carryOutAll(&loop) }
         gated.add(&effects)
         while gated.takeFirst(into: &effects) { carryOutAll(&loop) }
-        if !decoder.heldPings.isEmpty, gated.mayEmit { decoder.answerHeldPings(through: &loop) }
+        answerHeldPings(in: &loop)
         if gated.tellFull() { for handle in shared.loopHandles { handle.wake() } }
         holdInput(whileFull: gated.holdsInput, in: &loop)
+    }
+
+    /// Answers the pings of all protocols that came without a lease.
+    private mutating func answerHeldPings(in loop: inout some BrokerLoop & ~Copyable) {
+        guard !decoder.heldPings.isEmpty || sockets.hasHeldPings || loop.hasHeldPings,
+            gated.mayEmit
+        else { return }
+        decoder.answerHeldPings(through: &loop)
+        sockets.answerHeldPings(in: &loop)
+        loop.answerHeldPings()
     }
 
     /// Reads no more while too many effects wait for the lease of a cluster's node.

@@ -1,12 +1,12 @@
-// What an operator has configured and nobody notices that it does nothing: logged at the start, and
-// after a reload. It refuses nothing.
+// What an operator has configured and nobody notices that it does nothing, or more than it should:
+// logged at the start, and after a reload. It refuses nothing.
 
 import BrokerCore
 import Configuration
 
 extension BrokerServer {
-    /// Logs relays whose user nobody is, interfaces that no listener serves, and listeners that
-    /// admit anonymous clients to an app that does not exist.
+    /// Logs relays whose user nobody is, relays whose user somebody else may be, interfaces that no
+    /// listener serves, and listeners that admit anonymous clients to an app that does not exist.
     func reportWithoutEffect() {
         let anonymousApp = DevelopmentSetup.app
         if settings.listeners.contains(where: \.anonymous),
@@ -23,6 +23,16 @@ extension BrokerServer {
                 reportWithoutEffect(
                     app.app, "\(key).relay: no user \(relay) is known yet, so nobody is told")
             }
+            for case (let key, let relay?) in relays where hasPassword(relay, app: app.app) {
+                log.write(
+                    .warning, .relayExposed,
+                    fields: [
+                        "app": .text(app.app), "user": .text(relay),
+                        "detail": .text(
+                            "\(key).relay: the user has a password, which a stranger may have "
+                                + "registered; relays log in with tokens"),
+                    ])
+            }
             for interface in app.interfaces {
                 let part: WebParts = interface == .leanmessage ? .json : .api
                 if !settings.listeners.contains(where: { $0.parts.contains(part) }) {
@@ -35,6 +45,11 @@ extension BrokerServer {
 
     private func isKnown(_ user: String, app: String) -> Bool {
         shared.look { $0.hasUser(Array(user.utf8), app: Array(app.utf8)) }
+    }
+
+    /// Users who register by themselves have a password of their name.
+    private func hasPassword(_ user: String, app: String) -> Bool {
+        shared.look { $0.hasPassword(Array(user.utf8), app: Array(app.utf8)) }
     }
 
     private func reportWithoutEffect(_ app: String, _ detail: String) {

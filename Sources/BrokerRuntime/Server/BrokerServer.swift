@@ -88,7 +88,7 @@ public final class BrokerServer {
         trust = ClientTrust(try TrustMaterial(settings))
         operators = try Self.readOperators(settings)
         listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
-        let interfaces = try SourceServices(settings)
+        let interfaces = try SourceServices(settings, log: log)
         web = WebServices(listenerSet.web, operators: operators, interfaces: interfaces)
         var store = try Self.openStore(settings)
         guard (store.position != nil) == (cluster != nil) else {
@@ -198,15 +198,16 @@ public final class BrokerServer {
                 if isAsked { reloads.finish(outcome) }
                 notifier.ready()
             }
-            let (isFull, dropped, committed, isIdle) = shared.enter {
+            let (isFull, limit, dropped, committed, isIdle) = shared.enter {
                 (
-                    $0.broker.hasFullStore, $0.broker.counters.queueDropped, $0.committedSequence,
+                    $0.broker.hasFullStore, $0.broker.storeLimit, $0.broker.counters.queueDropped,
+                    $0.committedSequence,
                     $0.broker.isIdle($0.committedSequence + 1)
                 )
             }
             let isCutOff = cluster.map { !$0.gate.mayEmit } ?? false
             web.health.set(.noLease, isCutOff)
-            conditions.noteStore(isFull: isFull, in: log)
+            conditions.noteStore(isFull: isFull, because: limit, in: log)
             let now = clock.moment().instant
             health.note(
                 turns: shared.loopHandles.map { $0.counters.turns }, committed: committed,
@@ -400,6 +401,7 @@ public final class BrokerServer {
         configuration.authenticationMilliseconds =
             UInt64(settings.limits.authenticationSeconds) * 1000
         configuration.clockOffsetMilliseconds = clock.offsetMilliseconds
+        if let gate = shared.gate { configuration.mayAnswerPings = { gate.mayEmit } }
         let handler = Box(
             BrokerLoopHandler(
                 loopIndex: index, shared: shared, clock: clock, terms: listenerSet.terms,

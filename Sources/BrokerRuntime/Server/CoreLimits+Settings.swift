@@ -94,6 +94,16 @@ extension AppPolicy {
                 relay: Array(settings.relay.utf8),
                 kinds: settings.kinds.reduce(into: []) { $0.insert(BrokerEventKinds($1)) })
         }
+        if let settings = app.moderation {
+            var policy = ModerationPolicy(moderator: Array(settings.moderator.utf8))
+            policy.milliseconds = UInt64(settings.milliseconds)
+            policy.acceptsWhenSilent = settings.silent == .accept
+            policy.coversUsers = settings.users
+            policy.coversGroups = settings.groups
+            policy.coversEverybody = settings.everybody
+            policy.topics = settings.topics.map { Array($0.utf8) }
+            moderation = policy
+        }
     }
 }
 

@@ -175,6 +175,8 @@ struct SourceBackend: SourceOperations {
             case .pending(let send):
                 service.shared.waitForCommit(of: send.sequence)
                 return try service.finish(send)
+            case .held(let number):
+                preconditionFailure("message \(number) is held, whose sender cannot wait")
             }
         }
     }

@@ -26,19 +26,23 @@ struct SourceCall: Sendable {
     /// Who has the share of the limits that it uses.
     var holder: RequestHolder {
         credential.map { RequestHolder($0.principal) }
-            ?? .stranger(address: "\(address.counted)")
+            ?? client
     }
+
+    /// The address that it comes from, as that of a stranger: the share of all users there.
+    var client: RequestHolder { .stranger(address: "\(address.counted)") }
 }
 
 /// The requests that wait.
 final class SourceQueue: Sendable {
     private struct State {
-        /// Their passwords are to be hashed, the oldest first.
-        var unhashed: [SourceCall] = []
-        var ready: [SourceCall] = []
+        /// Their passwords are to be hashed.
+        var unhashed = CallTurns()
+        var ready = CallTurns()
         /// Logins with wrong passwords, until the time of their refusal.
         var refused: [(due: Instant, call: SourceCall)] = []
         var counts = RequestShareCounts(SourceQueue.share)
+        var clientCounts = RequestShareCounts(SourceQueue.clientShare)
         var passwordCounts = RequestShareCounts(SourceQueue.passwordShare)
         /// Registrations whose passwords are not hashed yet.
         var registrationCount = 0
@@ -46,6 +50,19 @@ final class SourceQueue: Sendable {
         var answers: [UInt8: [SocketAnswer]] = [:]
         /// Sockets that have closed before the answers to their events.
         var abandoned: Set<ConnectionID> = []
+
+        /// Whether another request may wait. The second half of the places is for holders that
+        /// have no request yet, so that a few users with many requests keep nobody out.
+        func admits(_ call: SourceCall) -> Bool {
+            counts.admits(1, for: call.holder) && clientCounts.admits(1, for: call.client)
+                && (counts.total < SourceQueue.share.users / 2
+                    || counts.amount(of: call.holder) == 0)
+        }
+
+        mutating func count(_ amount: Int, for call: SourceCall) {
+            counts.add(amount, for: call.holder)
+            clientCounts.add(amount, for: call.client)
+        }
     }
 
     private let state = Locked(State())
@@ -55,9 +72,12 @@ final class SourceQueue: Sendable {
     /// Requests that may wait: as many as of the API, and one that waits for a commit is executed
     /// in the time of a sync.
     static let share = RequestShare(users: 64, oneUser: 8, oneKey: 8)
-    /// Requests among them whose passwords wait to be hashed, which takes 0.2 s each: the last one
-    /// waits for three seconds. Strangers with one address have two of them.
-    static let passwordShare = RequestShare(users: 16, oneUser: 2, oneKey: 2)
+    /// Requests among them from one address, whoever makes them: a quarter stays for others. A
+    /// proxy may name no addresses of its clients.
+    static let clientShare = RequestShare(users: 64, oneUser: 48, oneKey: 48)
+    /// Requests among them whose passwords wait to be hashed, which takes 0.2 s each. An address
+    /// has two of them, and waits for one of each other address at most.
+    static let passwordShare = RequestShare(users: 48, oneUser: 2, oneKey: 2)
     /// Registrations among these, so that logins always have room beside them.
     static let registrationsMaximum = 4
 
@@ -68,18 +88,18 @@ final class SourceQueue: Sendable {
     func add(_ call: SourceCall) -> Bool {
         let needsPassword = call.request.route.needsPassword
         let isTaken = state.withLock { state in
-            guard state.counts.admits(1, for: call.holder),
+            guard state.admits(call),
                 !needsPassword || state.passwordCounts.admits(1, for: call.holder),
                 call.request.route != .register
                     || state.registrationCount < Self.registrationsMaximum
             else { return false }
-            state.counts.add(1, for: call.holder)
+            state.count(1, for: call)
             if needsPassword {
                 state.passwordCounts.add(1, for: call.holder)
                 if call.request.route == .register { state.registrationCount += 1 }
-                state.unhashed.append(call)
+                state.unhashed.add(call)
             } else {
-                state.ready.append(call)
+                state.ready.add(call)
             }
             return true
         }
@@ -90,13 +110,13 @@ final class SourceQueue: Sendable {
 
     /// Hashes no more passwords: their clients get no answers, as the broker stops.
     func stopHashing() {
-        state.withLock { $0.unhashed = [] }
+        state.withLock { $0.unhashed.removeAll() }
         hashing.stop()
     }
 
     /// The next request whose password is to be hashed.
     func takeUnhashed() -> SourceCall? {
-        state.withLock { $0.unhashed.isEmpty ? nil : $0.unhashed.removeFirst() }
+        state.withLock { $0.unhashed.takeNext() }
     }
 
     /// Lets a request go on whose password is hashed, or at the time of its refusal.
@@ -108,7 +128,7 @@ final class SourceQueue: Sendable {
                 let due = RefusalTime.due(began: call.began, verified: now)
                 state.refused.append((due, call))
             } else {
-                state.ready.append(call)
+                state.ready.add(call)
             }
         }
         wakeExecutor()
@@ -118,28 +138,32 @@ final class SourceQueue: Sendable {
     /// too many wait.
     func reserve(_ call: SourceCall) -> Bool {
         state.withLock { state in
-            guard state.counts.admits(1, for: call.holder) else { return false }
-            state.counts.add(1, for: call.holder)
+            guard state.admits(call) else { return false }
+            state.count(1, for: call)
             return true
         }
     }
 
     /// Lets a request go on whose file is kept.
     func addPrepared(_ call: SourceCall) {
-        state.withLock { $0.ready.append(call) }
+        state.withLock { $0.ready.add(call) }
         wakeExecutor()
     }
 
     /// When the next refusal is due; nil if none is.
     var nextRefusal: Instant? { state.withLock { $0.refused.lazy.map(\.due).min() } }
 
-    /// Takes the requests of one turn, the oldest first.
+    /// Takes the requests of one turn, by the turns of their holders.
     func takeReady(at now: Instant) -> [SourceCall] {
         let (taken, hasMore) = state.withLock { state in
-            state.ready += state.refused.lazy.filter { $0.due <= now }.map(\.call)
+            for refusal in state.refused where refusal.due <= now { state.ready.add(refusal.call) }
             state.refused.removeAll { $0.due <= now }
-            let taken = Array(state.ready.prefix(SourceLimits.requestsPerTurnMaximum))
-            state.ready.removeFirst(taken.count)
+            var taken: [SourceCall] = []
+            while taken.count < SourceLimits.requestsPerTurnMaximum,
+                let call = state.ready.takeNext()
+            {
+                taken.append(call)
+            }
             return (taken, !state.ready.isEmpty)
         }
         if hasMore { wakeExecutor() }
@@ -148,7 +172,7 @@ final class SourceQueue: Sendable {
 
     /// Notes that a request is answered.
     func finish(_ call: SourceCall) {
-        state.withLock { $0.counts.add(-1, for: call.holder) }
+        state.withLock { $0.count(-1, for: call) }
     }
 
     typealias SocketAnswer = (connection: ConnectionID, text: [UInt8])

@@ -22,7 +22,7 @@ final class SourceServices: Sendable {
         files = nil
     }
 
-    init(_ settings: BrokerSettings) throws(StartError) {
+    init(_ settings: BrokerSettings, log: LogWriter) throws(StartError) {
         openApps = Locked(SourceApps(settings))
         let terms = settings.files
         guard let directory = terms.directory, terms.bytesPerApp > 0 else {
@@ -33,7 +33,8 @@ final class SourceServices: Sendable {
             try FileStore(
                 directory: directory,
                 quota: FileQuota(appBytes: terms.bytesPerApp, userPercent: terms.userPercent),
-                ageSeconds: UInt64(terms.ageSeconds)), address: terms.address ?? "")
+                ageSeconds: UInt64(terms.ageSeconds)), address: terms.address ?? "",
+            log: log)
     }
 
     /// Requests since the broker started.

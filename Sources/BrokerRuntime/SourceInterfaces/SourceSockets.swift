@@ -36,6 +36,8 @@ final class SourceSockets {
     private var unread: [UnreadSocket] = []
     /// What members of groups are told of one change, until the core decides on the next.
     private var states: [StateKey: [UInt8]] = [:]
+    /// Pings that came while a node of a cluster has no lease, the last one of each connection.
+    private var heldPings: [ConnectionID: [UInt8]] = [:]
     /// Every second the sockets of some slots get a ping, so that each has one in its interval and
     /// no time of its own.
     private var nextRound = Instant.never
@@ -135,6 +137,7 @@ final class SourceSockets {
             waitingCount -= 1
             services.interfaces.queue.abandonEvent(of: connection, on: loopIndex)
         }
+        heldPings[connection] = nil
         self[connection] = nil
         count -= 1
         if count == 0 { nextRound = .never }
@@ -230,7 +233,11 @@ final class SourceSockets {
         guard let socket = self[connection] else { return nil }
         switch socket.form.input(text) {
         case .ping(let content):
-            write(socket.form.pong(content), to: connection, in: &loop)
+            if mayEmit {
+                write(socket.form.pong(content), to: connection, in: &loop)
+            } else {
+                heldPings[connection] = content
+            }
         case .pong: return takePong(from: connection)
         case .connect:
             guard socket.phase == .opening else {
@@ -269,6 +276,20 @@ final class SourceSockets {
         if socket.refusedCount >= SocketLimits.eventsBeforeLoginMaximum {
             leave(connection, after: 403, in: &loop)
         }
+    }
+
+    /// Whether a node of a cluster has its lease: without one clients are to leave it.
+    private var mayEmit: Bool { shared.gate?.mayEmit ?? true }
+
+    var hasHeldPings: Bool { !heldPings.isEmpty }
+
+    /// Answers the pings that were held.
+    func answerHeldPings(in loop: inout some BrokerLoop & ~Copyable) {
+        for (connection, content) in heldPings {
+            guard let socket = self[connection] else { continue }
+            write(socket.form.pong(content), to: connection, in: &loop)
+        }
+        heldPings.removeAll()
     }
 
     private func takePong(from connection: ConnectionID) -> [UInt8]? {
@@ -449,6 +470,7 @@ final class SourceSockets {
         // After a pause of the machine nobody gets two pings at once.
         nextRound = loop.now.advanced(byMilliseconds: Self.roundMilliseconds)
         loop.nextWake = min(loop.nextWake, nextRound)
+        guard mayEmit else { return }
         round = (round + 1) % Self.roundCount
         sendPings(in: &loop)
     }

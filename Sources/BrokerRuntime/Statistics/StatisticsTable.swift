@@ -7,8 +7,8 @@
 enum StatisticsTable {
     /// All statistics, in the order in which they are shown.
     static let all: [Statistic] = [
-        logins, sending, delivering, history, store, topics, requests, registry, connections, web,
-        process, cluster,
+        logins, sending, moderation, delivering, history, store, topics, requests, registry,
+        connections, web, process, cluster,
     ].flatMap { $0 }
 
     // MARK: - Clients
@@ -262,8 +262,9 @@ enum StatisticsTable {
         ) { $0.counters.expired },
         .counter(
             "messages/discarded", of: "deliveries",
-            "Waiting messages discarded with a session that its client ended, beyond the limit of "
-                + "what others may take over from it, or by `martlet queue purge`"
+            "Waiting messages discarded with a session that expired or that its client ended, "
+                + "beyond the limit of what others may take over from it, or by "
+                + "`martlet queue purge`"
         ) { $0.counters.discarded },
         .counter(
             "messages/refused/queue", of: "deliveries",

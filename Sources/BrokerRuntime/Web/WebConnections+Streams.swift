@@ -148,11 +148,14 @@ extension WebConnections {
     }
 
     /// Shows a client, and what is between, that its stream has not ended.
+    ///
+    /// - Parameter isHeld: whether a node of a cluster has no lease: the client is to leave it if
+    ///   that lasts.
     mutating func sendComment(
-        to connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
+        to connection: ConnectionID, isHeld: Bool, in loop: inout some BrokerLoop & ~Copyable
     ) {
         keepLogStream(connection, in: &loop)
-        loop.write(HTTPEventStream.comment, to: connection)
+        if !isHeld { loop.write(HTTPEventStream.comment, to: connection) }
         loop.acceptConnection(connection, silenceMilliseconds: JSONLimits.heartbeatMilliseconds)
     }
 

@@ -10,14 +10,16 @@ import { element, main, reportingErrors } from "/elements.js";
 import * as messages from "/messages.js";
 import { leave, showPagesWith } from "/navigation.js";
 import { forgetSamples, pages as overview } from "/overview.js";
+import * as templates from "/templates.js";
 import * as users from "/users.js";
 
 /** All pages, in the order of the navigation. */
 const order = ["overview", "devices", "device", "users", "user", "retained", "groups", "group",
-  "conversations", "history", "tokens", "passwords", "send", "apps", "keys", "listeners",
-  "refusals", "log", "broker", "cluster", "operators"];
+  "conversations", "history", "tokens", "passwords", "send", "apps", "keys", "templates",
+  "listeners", "refusals", "log", "broker", "cluster", "operators"];
 const found = { ...overview, ...devices.pages, ...users.pages, ...messages.pages,
-  ...conversations.pages, ...credentials.pages, ...broker.pages, ...cluster.pages };
+  ...conversations.pages, ...credentials.pages, ...templates.pages, ...broker.pages,
+  ...cluster.pages };
 const pages = Object.fromEntries(order.map((name) => [name, found[name]]));
 
 session.end = showLogin;

@@ -111,7 +111,12 @@ struct JSONEffectEncoder {
     ) {
         var writer = JSONMessage.begin("result")
         if result.number > 0 { writer.write("number", result.number) }
-        writer.write(result.reason, detail: result.reason.text(result.cause))
+        if let verdict = context.loop.verdict(of: result) {
+            writer.write(result.reason, detail: verdict.detail(result.cause))
+            writer.write(signed: "verdict", Int64(verdict.code))
+        } else {
+            writer.write(result.reason, detail: result.reason.text(result.cause))
+        }
         if !result.messageIdentifier.isEmpty {
             writer.write("mid", result.messageIdentifier.bytes(in: context.bytes).bytes)
         }

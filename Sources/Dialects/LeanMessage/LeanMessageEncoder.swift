@@ -231,7 +231,12 @@ enum LeanMessageEncoder {
     ) {
         var writer = LeanMessageText.begin("ACK")
         if result.number > 0 { writer.write("i", result.number) }
-        write(result.reason, detail: result.reason.text(result.cause), to: &writer)
+        if let verdict = context.loop.verdict(of: result), verdict.isRefusal {
+            writer.write(signed: "code", Int64(verdict.code))
+            writer.write("reason", verdict.detail(result.cause).span.bytes)
+        } else {
+            write(result.reason, detail: result.reason.text(result.cause), to: &writer)
+        }
         if result.reference != 0 { writer.write(hexadecimal: "messageId", result.reference) }
         send(writer, to: result.connection, in: context)
     }

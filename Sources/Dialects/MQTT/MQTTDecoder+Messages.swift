@@ -422,6 +422,9 @@ enum MessageProperty {
     static let collapse: StaticString = "collapse"
     /// In an acknowledgement, and to a receiver: the message's reference in hexadecimal digits.
     static let reference: StaticString = "martlet-reference"
+    /// In an acknowledgement: the code of a moderator, below 0 for a refused message and otherwise
+    /// for one that was changed.
+    static let verdict: StaticString = "martlet-verdict"
     /// To a receiver: the number of a kept message in its conversation.
     static let kept: StaticString = "martlet-kept"
     /// From a sender, once for each user: a member of the group whom the message mentions.

@@ -132,7 +132,9 @@ struct MQTTEncoder: ~Copyable {
     func report(
         _ result: SendResult, in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
-        if result.reason.isFailure && !acknowledgesRefused(result.connection, in: context) {
+        if result.reason.isFailure, context.loop.verdict(of: result) == nil,
+            !acknowledgesRefused(result.connection, in: context)
+        {
             context.append(.peerFaulted(result.connection, result.reason))
         }
     }
@@ -158,6 +160,9 @@ struct MQTTEncoder: ~Copyable {
     ) {
         let isPublishAnswer = answer.step == .accepted || answer.step == .received
         var reason = isPublishAnswer ? answer.reason.inPublishAnswer : answer.reason
+        let verdict = context.loop.verdict(of: answer)
+        // A client that sent what a moderator refuses would send it again after each login.
+        if version < .v5 && verdict != nil { reason = .success }
         if version < .v5 && reason.isFailure && isPublishAnswer {
             // No negative acknowledgement exists [MQTT-3.3.5-2 of 3.1.1].
             guard acknowledgesRefused(answer.connection, in: context) else {
@@ -171,14 +176,16 @@ struct MQTTEncoder: ~Copyable {
             reason: reason)
         let isTold =
             reason.isFailure || !answer.messageIdentifier.isEmpty || answer.namedRefusalCount > 0
-            || answer.refusedCount > 0 || answer.reference != 0
+            || answer.refusedCount > 0 || answer.reference != 0 || answer.cause != .none
         guard version == .v5, isTold, wantsProblemInformation(answer.connection, in: context)
         else {
             write(packet, to: answer.connection, from: context.bytes, in: context)
             return
         }
         var source: [UInt8] = []
-        if reason.isFailure {
+        if let verdict {
+            packet.reasonString = source.appendRange(verdict.detail(answer.cause))
+        } else if reason.isFailure {
             packet.reasonString = source.appendRange(answer.reason.text(answer.cause))
         } else if answer.refusedCount > 0 {
             packet.reasonString = source.appendRange(
@@ -362,6 +369,9 @@ extension [UInt8] {
             var digits: [UInt8] = []
             digits.append(hexadecimal: answer.reference)
             appendProperty(MessageProperty.reference, digits)
+        }
+        if let verdict = loop.verdict(of: answer) {
+            appendProperty(MessageProperty.verdict, "\(verdict.code)".utf8)
         }
         for index in 0..<Int(answer.namedRefusalCount) {
             let refusal = loop.refusals[Int(answer.firstRefusal) + index]

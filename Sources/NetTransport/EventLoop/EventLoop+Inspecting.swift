@@ -78,6 +78,13 @@ extension EventLoop {
         return PreSharedKeys.identity(of: session)
     }
 
+    /// The pre-shared identity that the client has presented and that has no key, printable and of
+    /// at most 128 characters; nil for none.
+    public func refusedPreSharedIdentity(of connection: ConnectionID) -> String? {
+        guard let slot = slot(of: connection), let session = slots[slot].tls else { return nil }
+        return PreSharedKeys.refusedIdentity(of: session)
+    }
+
     /// The certificate that the peer presented, in DER; nil if it presented none. It was verified
     /// according to the TLS context.
     public func peerCertificate(of connection: ConnectionID) -> [UInt8]? {

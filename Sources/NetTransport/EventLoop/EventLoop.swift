@@ -53,6 +53,9 @@ public struct EventLoop: ~Copyable {
         public var kernelSendBufferBytes: Int32?
         /// The offset of the broker's time to the monotonic clock; may be negative.
         public var clockOffsetMilliseconds: Int64 = 0
+        /// Whether pings of WebSocket may be answered now; until they may, they are held. Nil for
+        /// always.
+        public var mayAnswerPings: (@Sendable () -> Bool)?
 
         public init() {}
     }
@@ -129,6 +132,8 @@ public struct EventLoop: ~Copyable {
     var poolTrim = Instant.never
     var wheel: TimerWheel
     var listeners: [ListenerState] = []
+    /// Pings that were held, the last one of each slot, with the connection that it had.
+    var heldPings: [Int: (connection: ConnectionID, payload: [UInt8])] = [:]
     var handshakesLeft = 0
     var isStopping = false
 

@@ -34,8 +34,8 @@ final class ControlRecordBound {
         }
     }
 
-    /// Above the maximum, OpenSSL loses the descriptor: the call fails after the records that it has
-    /// read already.
+    /// Above the maximum, OpenSSL loses the descriptor: the call fails after the records that it
+    /// has read already.
     private func add(to session: OpaquePointer) {
         count += 1
         guard count == Self.maximum + 1 else { return }

@@ -24,6 +24,21 @@ public final class PreSharedKeys: Sendable {
         /// from the operator's file, so there are few.
         var numbers: [PreSharedIdentity: Int] = [:]
         var identities: [PreSharedIdentity] = []
+        /// The latest identities without a key, for the log. A handshake refers to one by its
+        /// number, from 1.
+        var refused: [String] = []
+        var refusedCount = 0
+
+        mutating func refuse(_ identity: String) -> Int {
+            let name = PreSharedKeys.printable(identity)
+            if refused.count < PreSharedKeys.refusedCountMaximum {
+                refused.append(name)
+            } else {
+                refused[refusedCount % PreSharedKeys.refusedCountMaximum] = name
+            }
+            refusedCount += 1
+            return refusedCount
+        }
 
         /// Whether this is an identity's key now.
         func isCurrent(_ identity: PreSharedIdentity) -> Bool {
@@ -36,6 +51,8 @@ public final class PreSharedKeys: Sendable {
     /// OpenSSL's limit.
     public static let keyByteCountMaximum = 64
     public static let identityByteCountMaximum = 128
+    /// Identities without a key that are remembered: more than handshakes that end in one turn.
+    static let refusedCountMaximum = 256
 
     private let state = Locked(State())
 
@@ -93,7 +110,11 @@ public final class PreSharedKeys: Sendable {
         room: Int
     ) -> UInt32 {
         state.withLock { state in
-            guard let secret = state.keys[identity], secret.count <= room else { return 0 }
+            guard let secret = state.keys[identity], secret.count <= room else {
+                // TLS 1.3 goes on with the certificate of the server.
+                Self.note(-state.refuse(identity), of: session)
+                return 0
+            }
             var mark = Self.mark(of: secret)
             guard let number = state.numbers[PreSharedIdentity(name: identity, keyMark: mark)]
             else { return 0 }
@@ -104,12 +125,17 @@ public final class PreSharedKeys: Sendable {
                 return 0
             }
             key.update(from: secret, count: secret.count)
-            SSL_set_ex_data(session, 0, UnsafeMutableRawPointer(bitPattern: number))
+            Self.note(number, of: session)
             // A TLS 1.3 ticket would not name its identity. Nothing is lost: a handshake with a
             // pre-shared key is as cheap as a resumption.
             SSL_set_num_tickets(session, 0)
             return UInt32(secret.count)
         }
+    }
+
+    /// - Parameter number: of an identity; below 0 for one without a key.
+    private static func note(_ number: Int, of session: OpaquePointer) {
+        SSL_set_ex_data(session, 0, UnsafeMutableRawPointer(bitPattern: number))
     }
 
     /// The identity with which a connection was established, if its key is still the same.
@@ -121,12 +147,32 @@ public final class PreSharedKeys: Sendable {
                 let identity = state.identities[number - 1]
                 return state.isCurrent(identity) ? identity : nil
             }
+            guard number == 0 else { return nil }
             // A resumed TLS 1.2 session contains its identity and the number of its key.
             guard let carried = SSL_get_psk_identity(session), let mark = ticketMark(of: session)
             else { return nil }
             let identity = PreSharedIdentity(name: String(cString: carried), keyMark: mark)
             return state.isCurrent(identity) ? identity : nil
         }
+    }
+
+    /// The identity without a key that a client has presented, with `?` for what cannot be printed;
+    /// nil for none, and for one that many others have followed.
+    static func refusedIdentity(of session: OpaquePointer) -> String? {
+        guard let keys = attached(to: SSL_get_SSL_CTX(session)) else { return nil }
+        let number = -Int(bitPattern: SSL_get_ex_data(session, 0))
+        return keys.state.withLock { state in
+            guard number > 0, state.refusedCount - number < refusedCountMaximum else { return nil }
+            return state.refused[(number - 1) % refusedCountMaximum]
+        }
+    }
+
+    /// At most as many characters as an identity may have, in ASCII.
+    private static func printable(_ identity: String) -> String {
+        String(
+            decoding: identity.utf8.prefix(identityByteCountMaximum).map {
+                (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?")
+            }, as: UTF8.self)
     }
 
     private static func ticketMark(of session: OpaquePointer) -> UInt64? {

@@ -140,7 +140,7 @@ extension EventLoop {
                     end += Int(range.count)
                     continue
                 case .ping(let payload):
-                    answerPing(payload.bytes(in: span.bytes), slot)
+                    takePing(payload.bytes(in: span.bytes), slot)
                     guard slots[slot].phase == .open else { return end }
                 case .pong, .empty:
                     break

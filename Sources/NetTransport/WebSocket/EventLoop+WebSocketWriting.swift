@@ -74,9 +74,27 @@ extension EventLoop {
 
     // MARK: - Control frames
 
+    /// Answers a ping, or holds it.
+    mutating func takePing(_ payload: RawSpan, _ slot: Int) {
+        if configuration.mayAnswerPings?() ?? true { return answerPing(payload, slot) }
+        heldPings[slot] = (name(of: slot), payload.withUnsafeBytes { [UInt8]($0) })
+    }
+
+    /// Whether ``answerHeldPings()`` has something to do.
+    public var hasHeldPings: Bool { !heldPings.isEmpty }
+
+    /// Answers the pings that were held, of connections that are still open.
+    public mutating func answerHeldPings() {
+        for held in heldPings.values {
+            guard let slot = slot(of: held.connection), slots[slot].phase == .open else { continue }
+            answerPing(held.payload.span.bytes, slot)
+        }
+        heldPings.removeAll()
+    }
+
     /// Answers a ping with its payload. If the peer does not read, only a later ping is answered
     /// (RFC 6455, 5.5.3).
-    mutating func answerPing(_ payload: RawSpan, _ slot: Int) {
+    private mutating func answerPing(_ payload: RawSpan, _ slot: Int) {
         let byteCount =
             WebSocketFrame.headerByteCount(payloadByteCount: payload.byteCount) + payload.byteCount
         if slots[slot].outgoing == nil { (frames + slot).pointee.pongByteCount = 0 }

@@ -2,6 +2,7 @@
 
 import MartletClient
 import Relay
+import WakeTemplates
 
 package enum PushEntry: RecordedEntry, Hashable {
     /// The position in the inbox: every wake-up before it is done, or in the record.
@@ -20,6 +21,8 @@ package enum PushEntry: RecordedEntry, Hashable {
     case gone(WakeKey)
     /// The broker has no such target.
     case removed(WakeKey)
+    /// The broker's template of a kind, as JSON; empty for none.
+    case template(WakeKind, [UInt8])
 }
 
 extension PushEntry {
@@ -66,6 +69,10 @@ extension PushEntry {
         case .removed(let key):
             body.write(UInt8(9))
             Self.write(key, to: &body)
+        case .template(let kind, let json):
+            body.write(UInt8(10))
+            body.write(kind.number)
+            body.write(json)
         }
     }
 
@@ -128,6 +135,11 @@ extension PushEntry {
         case 7: return body.number().map { .found(sequence: $0) }
         case 8: return key(&body).map { .gone($0) }
         case 9: return key(&body).map { .removed($0) }
+        case 10:
+            guard let kind = body.integer(UInt8.self).flatMap(WakeKind.init(number:)),
+                let json = body.bytes()
+            else { return nil }
+            return .template(kind, json)
         default: return nil
         }
     }

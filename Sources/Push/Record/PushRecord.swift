@@ -2,6 +2,7 @@
 
 import MartletClient
 import Relay
+import WakeTemplates
 
 package struct PushRecord: RecordedContent {
     package private(set) var position: InboxRecord?
@@ -10,6 +11,7 @@ package struct PushRecord: RecordedContent {
     private var lost: [UInt64: LostWake] = [:]
     package private(set) var gone: Set<WakeKey> = []
     package private(set) var log: [LogEntry] = []
+    package private(set) var templates: [WakeKind: [UInt8]] = [:]
     /// The highest number that was used.
     package private(set) var highestSequence: UInt64 = 0
 
@@ -37,6 +39,7 @@ package struct PushRecord: RecordedContent {
             highestSequence = max(highestSequence, letter.wake.sequence)
         case .found(let sequence): lost[sequence] = nil
         case .gone(let key): gone.insert(key)
+        case .template(let kind, let json): templates[kind] = json.isEmpty ? nil : json
         case .removed(let key):
             gone.remove(key)
             badges[key] = nil

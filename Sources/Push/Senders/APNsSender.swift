@@ -4,6 +4,7 @@
 import JSON5
 import Primitives
 import Relay
+import WakeTemplates
 
 package struct APNsSender {
     private struct ProviderToken {

@@ -3,6 +3,7 @@
 import JSON5
 import Primitives
 import Relay
+import WakeTemplates
 
 /// What the hook said.
 package enum HookAnswer: Sendable {

@@ -5,6 +5,7 @@ import CommandLineOptions
 import JSON5
 import Primitives
 import Relay
+import WakeTemplates
 
 package enum RequestSender {
     /// The request for a wake-up, or the outcome where none can be made.
@@ -94,7 +95,12 @@ package enum RequestSender {
     }
 
     /// What an answer of a target or of the service means.
-    package static func outcome(_ answer: FarAnswer) -> SendOutcome {
+    ///
+    /// - Parameter isOfTarget: whether the URL is a target's: then what it answers says nothing of
+    ///   other targets of its host, which other users have named.
+    package static func outcome(
+        _ answer: FarAnswer, isOfTarget: Bool = false
+    ) -> SendOutcome {
         switch answer.result {
         case .failed(let reason): return AttemptResult.failure(reason)
         case .answered(let status, let retryAfter):
@@ -103,7 +109,7 @@ package enum RequestSender {
             case 410: return .gone("status 410")
             case _ where answer.result.isFault:
                 return .failed(
-                    "status \(status)", retryAfterSeconds: retryAfter, isDestination: true)
+                    "status \(status)", retryAfterSeconds: retryAfter, isDestination: !isOfTarget)
             default: return .refused("status \(status)", isFinal: false)
             }
         }

@@ -3,6 +3,7 @@
 
 import COpenSSL
 import JSON5
+import WakeTemplates
 import WireFormat
 
 /// Why a key cannot be used.

@@ -6,6 +6,7 @@ import CommandLineOptions
 import JSON5
 import MartletClient
 import Relay
+import WakeTemplates
 
 /// The configuration file.
 public enum PushFile {
@@ -52,7 +53,7 @@ public enum PushFile {
         }
         for (key, path, node) in members {
             switch key {
-            case "contents": break
+            case "contents": settings.hasContents = isContentAllowed
             case "apns": settings.apns = ProviderReader.apnsList(node, key: path, &r)
             case "fcm": settings.fcm = ProviderReader.fcm(node, key: path, &r)
             case "webhook":
@@ -114,14 +115,15 @@ public enum PushFile {
         _ node: JSON5Node, key: String, isContentAllowed: Bool,
         into settings: inout PushSettings, _ r: inout SectionReader
     ) {
-        let kinds = WakeKind.allCases.filter { $0 != .udp }
+        let kinds = WakeKind.allCases.filter(\.hasContent)
         for (key, path, node) in r.members(node, key, known: kinds.map(\.rawValue)) {
             guard let kind = WakeKind(rawValue: key) else {
                 preconditionFailure("\(key) is no kind")
             }
             settings.templates[kind] =
-                ContentTemplate(node, key: path, isContentAllowed: isContentAllowed, reader: &r)
-                ?? settings.templates[kind]
+                ContentTemplate(node, key: path, isContentAllowed: isContentAllowed) {
+                    r.complain($0, $1, at: $2)
+                } ?? settings.templates[kind]
         }
     }
 }

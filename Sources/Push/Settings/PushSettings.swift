@@ -4,6 +4,7 @@
 import BrokerTerms
 import MartletClient
 import Relay
+import WakeTemplates
 
 /// How the relay proves to Apple whose notifications they are.
 package enum APNsProof: Sendable {
@@ -108,6 +109,8 @@ public struct PushSettings: Sendable {
     package var udp: DatagramSettings?
     package var templates: [WakeKind: ContentTemplate] = [:]
     package var hook: HookSettings?
+    /// Whether templates may have the text of the message.
+    package var hasContents = false
 
     package init(_ relay: RelaySettings) {
         self.relay = relay

@@ -1,17 +1,11 @@
 // A wake-up: who is to be woken where, and why.
 
+import JSON5
 import MartletClient
 import Relay
+import WakeTemplates
 
-/// How a target is woken. The raw value is the broker's name of it.
-package enum WakeKind: String, CaseIterable, Sendable {
-    case webhook
-    case apns
-    case fcm
-    case sms = "sms-webhook"
-    case mqtt
-    case udp
-
+extension WakeKind {
     /// Whether a target's address is a host that its user chose. The other kinds have a service,
     /// which the operator chose.
     var hasHostOfUser: Bool {
@@ -95,6 +89,27 @@ package struct Wake: Hashable, Sendable {
     package var isTest: Bool
 
     package var key: WakeKey { WakeKey(user: user, id: target.id) }
+}
+
+extension WakeContents {
+    /// The content of a wake-up.
+    ///
+    /// - Parameters:
+    ///   - answer: what the hook gave; nil for nothing.
+    ///   - isSenderHeard: false if what the sender gave is not to be used.
+    ///   - badge: the target's badge before.
+    package static func make(
+        _ wake: Wake, answer: JSON5Node?, isSenderHeard: Bool = true, template: ContentTemplate,
+        badge: UInt64
+    ) -> WakeContent {
+        let variables = WakeVariables(
+            from: wake.from, group: wake.group, time: wake.time, count: wake.count,
+            text: wake.text, user: wake.user, device: wake.target.device,
+            language: wake.target.language)
+        return make(
+            variables, for: wake.target.kind, push: wake.push, answer: answer,
+            isSenderHeard: isSenderHeard, template: template, badge: badge)
+    }
 }
 
 /// Why a wake-up was not sent.

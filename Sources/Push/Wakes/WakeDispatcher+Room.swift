@@ -15,11 +15,11 @@ extension WakeDispatcher: RecordSource {
         targets.values.compactMap(\.newest).map { .wake($0) } + deadLetters.map { .lost($0) }
     }
 
-    /// The badges, and the targets that are gone.
+    /// The badges, the targets that are gone, and the broker's templates.
     private var marks: [PushEntry] {
         badges.flatMap { user, numbers in
             numbers.map { id, number in .badge(WakeKey(user: user.text, id: id), number) }
-        } + gone.map { .gone($0) }
+        } + gone.map { .gone($0) } + templates.all.map { .template($0.kind, $0.json) }
     }
 
     package var liveByteCount: Int {

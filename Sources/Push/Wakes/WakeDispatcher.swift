@@ -14,6 +14,7 @@ import JSON5
 import MartletClient
 import Primitives
 import Relay
+import WakeTemplates
 
 package struct WakeDispatcher {
     /// An attempt to make.
@@ -55,6 +56,9 @@ package struct WakeDispatcher {
             isAsked = false
             answer = nil
             isSenderRefused = false
+            // It has attempts of its own; the circuit of the destination bounds all of them.
+            failureCount = 0
+            refusalCount = 0
         }
     }
 
@@ -75,6 +79,7 @@ package struct WakeDispatcher {
     var gone: Set<WakeKey>
     var removals = Queue<WakeKey>()
     var reports = WakeReports()
+    var templates: BrokerTemplates
     var refusedRemovals = PriorityQueue<Instant, WakeKey>()
     var removingCount = 0
     /// The broker's last event.
@@ -109,6 +114,8 @@ package struct WakeDispatcher {
             now.instant, atLeast: stored.wakes.reduce(0) { max($0, $1.time) })
         for (key, number) in stored.badges { badges[key.owner, default: [:]][key.id] = number }
         gone = stored.gone
+        templates = BrokerTemplates(
+            isContentAllowed: settings.hasContents, stored: stored.templates)
         log = WakeLog(
             perTargetMaximum: settings.logPerTargetMaximum, countMaximum: settings.logMaximum)
         nextSequence = stored.highestSequence + 1
@@ -153,7 +160,9 @@ package struct WakeDispatcher {
         guard case .brokerEvent(let json) = message.kind else { return }
         switch WakeEvent(Array(json.utf8)) {
         case .request(let request): accept(request, record: message.record, now: now)
-        case .withdrawn(let user): withdraw(user, now: now)
+        case .withdrawn(let user, nil): withdraw(user, now: now)
+        case .withdrawn(let user, let target?):
+            remove(WakeKey(user: user, id: target), now: now)
         case nil:
             totals.malformed += 1
             log("event_malformed", "bytes=\(json.utf8.count)")
@@ -163,6 +172,7 @@ package struct WakeDispatcher {
     private mutating func accept(_ request: WakeRequest, record: InboxRecord?, now: Moment) {
         totals.malformed += UInt64(request.unknownCount)
         let latest = BrokerTime.sum(request.time, PushLimits.validityMilliseconds)
+        takeTemplates(of: request)
         for target in request.targets {
             totals.asked += 1
             let wake = Wake(
@@ -235,6 +245,20 @@ package struct WakeDispatcher {
             changes.append(.settled(key))
             if !target.isInFlight { forget(key) }
         }
+    }
+
+    /// A target is removed: nothing is sent there any more, tests neither.
+    private mutating func remove(_ key: WakeKey, now: Moment) {
+        setBadge(key, 0)
+        guard let target = targets[key] else { return }
+        for wake in [target.pending, target.next].compactMap({ $0 }) {
+            totals.withdrawn += 1
+            note(wake, .withdrawn, detail: "", now: now)
+        }
+        targets[key]!.next = nil
+        targets[key]!.pending = nil
+        changes.append(.settled(key))
+        if !target.isInFlight { forget(key) }
     }
 
     mutating func forget(_ key: WakeKey) {
@@ -334,7 +358,7 @@ package struct WakeDispatcher {
         _ wake: Wake, to destination: String, now: Moment
     ) -> Attempt {
         totals.attempts += 1
-        guard let template = settings.template(for: wake.target.kind) else {
+        guard let template = template(for: wake.target.kind) else {
             preconditionFailure("a wake-up \(wake.sequence) of a kind that is not set")
         }
         let target = targets[wake.key]

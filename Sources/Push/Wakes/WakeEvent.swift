@@ -2,11 +2,13 @@
 // and changes nothing.
 
 import JSON5
+import WakeTemplates
 
 /// An event of the broker.
 package enum WakeEvent: Sendable {
     case request(WakeRequest)
-    case withdrawn(user: String)
+    /// The user need not be woken any more; with a target, that one is removed.
+    case withdrawn(user: String, target: UInt64?)
 
     package init?(_ json: [UInt8]) {
         guard let node = try? JSON5Parser.parse(json, isOfOthers: true),
@@ -16,7 +18,7 @@ package enum WakeEvent: Sendable {
         case "WAKE_REQUEST":
             guard let request = WakeRequest(node, user: user) else { return nil }
             self = .request(request)
-        case "WAKE_WITHDRAWN": self = .withdrawn(user: user)
+        case "WAKE_WITHDRAWN": self = .withdrawn(user: user, target: node["target"]?.number)
         default: return nil
         }
     }
@@ -36,6 +38,8 @@ package struct WakeRequest: Sendable {
     package var push: [UInt8] = []
     package var text = ""
     package var isTest = false
+    /// The broker's templates for the kinds of the targets, as JSON.
+    package var templates: [WakeKind: [UInt8]] = [:]
     /// Targets of a kind that this version does not know.
     package var unknownCount = 0
 
@@ -70,5 +74,9 @@ package struct WakeRequest: Sendable {
         text = node["b"]?.text ?? ""
         if let push = node["push"], case .object = push.value { self.push = push.json }
         if case .boolean(true)? = node["test"]?.value { isTest = true }
+        for member in node["templates"]?.members ?? [] {
+            guard let kind = WakeKind(rawValue: member.key) else { continue }
+            templates[kind] = member.node.json
+        }
     }
 }

@@ -1,6 +1,8 @@
 // The log of wake-ups: for each target, what was asked, sent, refused and dropped. It has no
 // contents, no addresses and no secrets. It is bounded, and the oldest entries make room.
 
+import WakeTemplates
+
 /// What happened to a wake-up.
 package enum LogStep: UInt8, CaseIterable, Sendable {
     /// The broker asked for it.

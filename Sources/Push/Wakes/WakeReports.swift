@@ -6,6 +6,7 @@ import ClientProgram
 import MartletClient
 import Primitives
 import Relay
+import WakeTemplates
 
 /// The broker's answer to a report.
 package enum ReportOutcome: Hashable, Sendable {

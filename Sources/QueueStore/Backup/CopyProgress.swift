@@ -26,6 +26,11 @@ public final class CopyProgress: Sendable {
 
     func advance(byByteCount count: Int) throws(StoreError) {
         done.add(count, ordering: .relaxed)
+        try check()
+    }
+
+    /// Throws after ``cancel()``.
+    public func check() throws(StoreError) {
         if isCancelled.load(ordering: .relaxed) { throw .cancelled }
     }
 }

@@ -173,6 +173,7 @@ extension RecordTable {
         case .retained: "the retained message is lost"
         case .wills: "the will is not sent"
         case .sendKeys: "a send that is repeated with this key is delivered again"
+        case .wakeTemplates: "the relay uses its own template for this kind: set it again"
         case .wakeTargets: "the device has to register this wake target again"
         case .readers: "the user's reading mark in this conversation is lost"
         case .counters, .apps, .users, .sessions, .subscriptions, .groups, .members, .outboxes,

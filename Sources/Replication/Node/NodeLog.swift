@@ -12,6 +12,18 @@ public protocol NodeLog: ReplicatedLog, AnyObject, Sendable {
     /// The log now; nil if no server tells it. Blocks for about a second at most.
     func readState() -> LogState?
 
+    /// Answers the questions of nodes that need a copy of this node's store, on a thread of the log
+    /// until ``stop()``. Called once at most.
+    ///
+    /// - Parameter life: the own one.
+    func answerQuestions(
+        to life: UInt64, _ answer: @escaping @Sendable (_ question: [UInt8]) -> [UInt8])
+
+    /// Asks another node in one life of its process. Blocks.
+    ///
+    /// - Returns: nil without an answer within some seconds.
+    func ask(_ life: UInt64, _ question: [UInt8]) -> [UInt8]?
+
     /// Ends the threads of the log. Requests that wait get no outcome.
     func stop()
 }

@@ -97,12 +97,14 @@ extension DiuitInterface {
         let name = try operations.create(
             CreateGroup(app: app, owner: user, title: "", allowed: allowed, meta: meta)
         ).groupid
-        _ = try operations.change(
-            ChangeGroup(
-                app: app, groupid: name, change: .history(isKept: true, shownCount: 0)))
-        for member in members {
+        do throws(SourceRefusal) {
             _ = try operations.change(
-                ChangeMember(app: app, groupid: name, user: member, action: .join))
+                ChangeGroup(
+                    app: app, groupid: name, change: .history(isKept: true, shownCount: 0)))
+            _ = try operations.join(members, to: name, app: app)
+        } catch {
+            operations.end(name, of: user, app: app)
+            throw error
         }
         if let whiteList, let allowed, allowed != whiteList {
             _ = try operations.change(

@@ -139,9 +139,13 @@ extension QuickBloxInterface {
                 allowed: type == .publicGroup ? nil : [user] + occupants,
                 meta: Self.text(data))
         ).groupid
-        for occupant in occupants where type == .group {
-            _ = try operations.change(
-                ChangeMember(app: app, groupid: group, user: occupant, action: .join))
+        if type == .group {
+            do throws(SourceRefusal) {
+                _ = try operations.join(occupants, to: group, app: app)
+            } catch {
+                operations.end(group, of: user, app: app)
+                throw error
+            }
         }
         return SourceAnswer(201, .object(try dialog(ofGroup: group)))
     }
@@ -210,8 +214,15 @@ extension QuickBloxInterface {
         guard ownsGroup || !removed.containsName(group.owner) else {
             throw SourceRefusal(403, "the owner of a dialog cannot be removed")
         }
-        try change(group, title: title, photo: photo)
-        try add(added, to: group)
+        guard !renames || Self.data(of: group) != nil else { throw Self.foreignData }
+        // What a limit of the broker may refuse comes first, and is undone.
+        let joined = try add(added, to: group)
+        do throws(SourceRefusal) {
+            try change(group, title: title, photo: photo)
+        } catch {
+            undo(joined, in: group)
+            throw error
+        }
         try remove(removed, from: group, keeping: added)
         // The last occupant has left, and the group is gone.
         guard let left = try groupIfAny(name) else {
@@ -263,31 +274,47 @@ extension QuickBloxInterface {
         return try Self.users(users, field: "\(name)[occupants_ids]")
     }
 
+    private static let foreignData = SourceRefusal(
+        409, "another program keeps other data in the group")
+
     /// Writes the name and the picture.
     private func change(
         _ group: ShowGroup.Reply, title: String?, photo: String?
     ) throws(SourceRefusal) {
         guard title != nil || photo != nil else { return }
-        guard var data = Self.data(of: group) else {
-            throw SourceRefusal(409, "another program keeps other data in the group")
-        }
+        guard var data = Self.data(of: group) else { throw Self.foreignData }
         if let title { data["name"] = .text(title) }
         if let photo { data["photo"] = .text(photo) }
         _ = try operations.change(
             ChangeGroup(app: app, groupid: group.groupid, change: .meta(Self.text(data))))
     }
 
-    private func add(_ users: [String], to group: ShowGroup.Reply) throws(SourceRefusal) {
-        guard !users.isEmpty else { return }
+    /// Adds users: all of them, or none.
+    ///
+    /// - Returns: those who were no members.
+    private func add(
+        _ users: [String], to group: ShowGroup.Reply
+    ) throws(SourceRefusal) -> [String] {
+        guard !users.isEmpty else { return [] }
         if let allowed = group.allowed {
             let new = users.filter { !allowed.containsName($0) }
             _ = try operations.change(
                 ChangeGroup(app: app, groupid: group.groupid, change: .allowed(allowed + new)))
         }
-        for user in users {
-            _ = try operations.change(
-                ChangeMember(app: app, groupid: group.groupid, user: user, action: .join))
+        do throws(SourceRefusal) {
+            return try operations.join(users, to: group.groupid, app: app)
+        } catch {
+            undo([], in: group)
+            throw error
         }
+    }
+
+    /// Removes users who were added, and gives the group its former list again.
+    private func undo(_ joined: [String], in group: ShowGroup.Reply) {
+        operations.removeAgain(joined, from: group.groupid, app: app)
+        guard let allowed = group.allowed else { return }
+        _ = try? operations.change(
+            ChangeGroup(app: app, groupid: group.groupid, change: .allowed(allowed)))
     }
 
     /// Removes users, and first from the list of those who may join, so that nobody comes back.

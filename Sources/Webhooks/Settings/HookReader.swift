@@ -77,7 +77,7 @@ struct HookReader {
         }
     }
 
-    private func list(
+    func list(
         _ node: JSON5Node, key: String, reader r: inout SectionReader
     ) -> [(key: String, node: JSON5Node)] {
         let elements = r.elements(node, key)
@@ -87,7 +87,7 @@ struct HookReader {
         return elements
     }
 
-    private func readName(
+    func readName(
         _ node: JSON5Node, key: String, reader r: inout SectionReader
     ) -> String {
         guard let name = r.text(node, key) else { return "" }
@@ -99,7 +99,7 @@ struct HookReader {
         return name
     }
 
-    private func readKinds(
+    func readKinds(
         _ node: JSON5Node, key: String, reader r: inout SectionReader
     ) -> [EventKind] {
         list(node, key: key, reader: &r).compactMap { key, node in
@@ -115,7 +115,7 @@ struct HookReader {
         }
     }
 
-    private func readNames(
+    func readNames(
         _ node: JSON5Node, key: String, reader r: inout SectionReader
     ) -> Set<ExactText> {
         var names: Set<ExactText> = []

@@ -42,7 +42,7 @@ private struct WebhookFileReader {
                 servers: [], token: token ?? "", device: "webhooks",
                 stateFile: ""), hooks: [])
         let members = r.members(
-            root, "", known: RelaySection.keys + ["deadLettersMaximum", "hooks"])
+            root, "", known: RelaySection.keys + ["deadLettersMaximum", "hooks", "deciders"])
         for (key, path, node) in members {
             switch key {
             case "deadLettersMaximum":
@@ -50,15 +50,44 @@ private struct WebhookFileReader {
                     r.integer(node, path, in: 0...WebhookLimits.deadLettersMaximum)
                     ?? settings.deadLettersMaximum
             case "hooks": settings.hooks = readHooks(node, key: path, reader: &r)
+            case "deciders": settings.deciders = readDeciders(node, key: path, reader: &r)
             default:
                 RelaySection.read(key, path: path, node: node, into: &settings.relay, &r)
             }
         }
-        for name in ["martlet", "stateFile", "hooks"] {
+        let decides = members.contains { $0.key == "deciders" }
+        for name in ["martlet", "stateFile"] + (decides ? [] : ["hooks"]) {
             guard !members.contains(where: { $0.key == name }) else { continue }
             r.complain(name, "is needed", at: root.offset)
         }
+        if settings.concurrency > RelayLimits.requestsMaximum {
+            r.complain(
+                decides ? "deciders" : "hooks",
+                "allow \(settings.concurrency) requests at a time, more than "
+                    + "\(RelayLimits.requestsMaximum): lower their concurrency", at: root.offset)
+        }
         return settings
+    }
+
+    private func readDeciders(
+        _ node: JSON5Node, key: String, reader r: inout SectionReader
+    ) -> [DeciderSettings] {
+        var deciders: [DeciderSettings] = []
+        for (path, node) in r.elements(node, key) {
+            guard let decider = DeciderReader(path: path, offset: node.offset).read(node, &r)
+            else { continue }
+            if deciders.contains(where: { $0.name == decider.name }) {
+                r.complain("\(path).name", "is that of an earlier one", at: node.offset)
+            }
+            deciders.append(decider)
+        }
+        if deciders.isEmpty, r.complaints.isEmpty {
+            r.complain(key, "has no endpoint", at: node.offset)
+        }
+        if deciders.count > WebhookLimits.decidersMaximum {
+            r.complain(key, "has more than \(WebhookLimits.decidersMaximum)", at: node.offset)
+        }
+        return deciders
     }
 
     // MARK: - Hooks
@@ -81,13 +110,6 @@ private struct WebhookFileReader {
         }
         if hooks.count > WebhookLimits.hooksMaximum {
             r.complain(key, "has more than \(WebhookLimits.hooksMaximum) hooks", at: node.offset)
-        }
-        let requests = hooks.reduce(0) { $0 + $1.concurrency }
-        if requests > RelayLimits.requestsMaximum {
-            r.complain(
-                key,
-                "allow \(requests) requests at a time, more than \(RelayLimits.requestsMaximum): "
-                    + "lower their concurrency", at: node.offset)
         }
         return hooks
     }

@@ -81,10 +81,17 @@ public struct WebhookSettings: Sendable {
     package var relay: RelaySettings
     package var deadLettersMaximum = WebhookLimits.deadLettersDefault
     package var hooks: [HookSettings]
+    /// The endpoints that decide on messages; the first that selects one is asked.
+    package var deciders: [DeciderSettings] = []
 
     package init(_ relay: RelaySettings, hooks: [HookSettings]) {
         self.relay = relay
         self.hooks = hooks
+    }
+
+    /// Requests at a time.
+    var concurrency: Int {
+        hooks.reduce(0) { $0 + $1.concurrency } + deciders.reduce(0) { $0 + $1.concurrency }
     }
 
     /// The subscriptions that the hooks need.

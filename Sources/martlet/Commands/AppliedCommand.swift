@@ -25,6 +25,6 @@ enum AppliedCommand {
         try await UserRequest.run(options, deviceDefault: "applied") { client in
             try await client.reportApplied(reference, code: code, text: options[.text] ?? "")
         }
-        StandardStream.output.print(options.has(.json) ? "{}" : "told")
+        StandardStream.output.print(options.has(.json) ? "{}" : "receipt sent")
     }
 }

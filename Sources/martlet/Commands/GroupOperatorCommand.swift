@@ -23,7 +23,7 @@ enum GroupOperatorCommand {
         func change(_ change: ChangeGroup.Change) throws {
             _ = try broker().send(
                 ChangeGroup(app: app, groupid: try word(0, "GROUP"), change: change))
-            StandardStream.output.print(isJSON ? "{}" : "changed, and its members are told")
+            StandardStream.output.print(isJSON ? "{}" : "changed, and its members are notified")
         }
         func broker() throws -> AdministrationConnection {
             try options.administration()
@@ -66,7 +66,7 @@ enum GroupOperatorCommand {
             StandardStream.output.print(
                 isJSON
                     ? jsonLine(DeletedLine(memberCount: count))
-                    : "deleted, and \(counted(count, "member")) told")
+                    : "deleted, \(counted(count, "member")) notified")
         default: preconditionFailure("\(command.rawValue) is no group command")
         }
     }

@@ -53,7 +53,9 @@ enum TokenMintCommand {
                 do throws(CommandFailure) {
                     try file.append(reply.tokens, app: app, device: options[.device])
                 } catch {
-                    throw lost(reply.tokens[...], app: app, broker: broker, after: error)
+                    let rest = lost(
+                        reply.tokens[...], app: app, broker: broker, after: error, bar: bar)
+                    throw CommandFailure("\(rest.message); \(file.rest())", rest.code)
                 }
             } else {
                 try print(reply.tokens, options, isOne: users.count == 1) { lostTokens in
@@ -87,16 +89,23 @@ enum TokenMintCommand {
     /// Revokes tokens that were not printed, because the broker keeps no copy to print again.
     private static func lost(
         _ tokens: ArraySlice<MintTokens.Token>, app: String,
-        broker: borrowing AdministrationConnection, after failure: CommandFailure
+        broker: borrowing AdministrationConnection, after failure: CommandFailure,
+        bar: ProgressBar? = nil
     ) -> CommandFailure {
         var left: [String] = []
-        for token in tokens {
+        var bar = bar
+        for (count, token) in tokens.enumerated() {
+            // Each is a commit of its own.
+            bar?.show(
+                UInt64(count), of: UInt64(tokens.count),
+                "\(count) of \(tokens.count) tokens revoked again")
             do throws(AdministrationError) {
                 _ = try broker.send(RevokeTokens(TokenSelection(app: app, id: token.id)))
             } catch {
                 left.append(token.id)
             }
         }
+        bar?.clear()
         var text = "\(failure.message); \(counted(tokens.count, "token")) that nobody has seen "
         if left.isEmpty {
             text += tokens.count == 1 ? "is revoked again" : "are revoked again"
@@ -167,6 +176,9 @@ final class TokenFile {
     let path: String
     private let descriptor: Int32
     private var isFinished = false
+    /// What is in it completely.
+    private var tokenCount = 0
+    private var byteCount = 0
 
     /// Creates the file with its header line.
     ///
@@ -195,6 +207,15 @@ final class TokenFile {
             text += fields.map(Self.field).joined(separator: ",") + "\n"
         }
         try write(text)
+        tokenCount += tokens.count
+    }
+
+    /// Cuts off what was not written completely, and says what is left.
+    func rest() -> String {
+        let isCut = ftruncate(descriptor, off_t(byteCount)) == 0
+        guard tokenCount > 0 else { return "\(path) has no valid token" }
+        return "\(path) has \(counted(tokenCount, "valid token")) in its first "
+            + "\(tokenCount + 1) lines" + (isCut ? "" : ", and behind them tokens that are not")
     }
 
     /// Returns when the file is on disk and closed: some file systems report errors only then.
@@ -216,6 +237,7 @@ final class TokenFile {
     private func write(_ text: String) throws(CommandFailure) {
         do throws(SystemError) {
             try DescriptorIO.write(text.utf8, to: descriptor)
+            byteCount += text.utf8.count
         } catch {
             throw failure(error, isFinal: false)
         }

@@ -5,7 +5,7 @@ import CommandLineOptions
 
 enum WakeOption: String, AppRules, ListRules {
     case data, server, ca, token, app, user, id, kind, address, device, environment, language
-    case follow, count, json
+    case follow, count, file, template, json
 
     var shape: OptionShape { self == .follow || self == .json ? .flag : .value }
 
@@ -26,7 +26,7 @@ extension ParsedOptions<WakeOption> {
         return identifier
     }
 
-    fileprivate func word<Word: RawRepresentable<String> & CaseIterable>(
+    func word<Word: RawRepresentable<String> & CaseIterable>(
         _ option: WakeOption, as type: Word.Type
     ) throws(UsageError) -> Word? {
         guard let text = self[option] else { return nil }
@@ -124,7 +124,7 @@ enum WakeTestCommand {
             StandardStream.output.print(jsonLine(reply))
         } else {
             StandardStream.output.print(
-                "the relay was told \(counted(UInt64(reply.targetCount), "target")) of \(user)")
+                "requested a wake-up of \(counted(UInt64(reply.targetCount), "target")) of \(user)")
         }
     }
 }

@@ -158,6 +158,10 @@ struct ImportPlan {
                 countMaximum: SetPassword.rightCountMaximum, report: &report)
             // Without one, the list would be that of the app.
             if rights == [] { rights = ["!subscribe:#", "!publish:#"] }
+            if let fault = rights.flatMap(RightsCheck.fault) {
+                report.add(.refused, at: line.place, "user \(name): its rights: \(fault)")
+                continue
+            }
             passwords.append(
                 SetPassword(
                     app: app, name: name, hash: hash, user: user == name ? nil : user,

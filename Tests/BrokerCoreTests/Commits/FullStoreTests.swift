@@ -263,6 +263,20 @@ import Testing
         #expect(send(3) == ["bob/pc: result 3, sent"])
     }
 
+    @Test(arguments: [false, true])
+    func `names the disk where the disk is the cause`(lacksDiskSpace: Bool) {
+        world.begin("bob/pc", "ann/phone")
+        world.broker.writeIdentifierReservation()
+        world.beginCommit()
+        world.finishCommit(
+            softLimitBytes: 3200, usedBytes: lacksDiskSpace ? 0 : 3200,
+            lacksDiskSpace: lacksDiskSpace)
+        #expect(world.gauges.isStoreFull)
+        #expect(world.broker.storeLimit == (lacksDiskSpace ? .diskSpace : .store))
+        world.send("bob/pc", 1, to: .user("ann"), "x")
+        #expect(world.lines().contains("bob/pc: result 1, quotaExceeded"))
+    }
+
     @Test func `does not refuse what needs no room in it`() {
         world.begin("bob/pc", "ann/phone")
         world.fillStore()

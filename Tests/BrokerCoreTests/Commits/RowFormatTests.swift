@@ -51,6 +51,8 @@ import Testing
         world.settle()
         world.disconnect("carl/pad", expiry: 3_600)
         world.setTarget("known", device: "phone", .apns, "0123456789abcdef", language: "de")
+        _ = try! world.broker.setWakeTemplate(
+            Array(#"{"alert":"${count} new"}"#.utf8), for: .apns, app: World.app)
         world.settle()
         world.pass(seconds: 30)
         world.settle()

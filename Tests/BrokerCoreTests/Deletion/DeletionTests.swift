@@ -16,7 +16,7 @@ extension World {
 
     /// All pieces.
     @discardableResult
-    fileprivate func deleteAll(_ scope: DeletionScope) -> DeletionCounts {
+    func deleteAll(_ scope: DeletionScope) -> DeletionCounts {
         if scope.user == nil { #expect(beginDeletion(scope.app)) }
         var deletion = Deletion(of: scope)
         var pieces = 0

@@ -17,7 +17,7 @@ import Testing
         world.pass(milliseconds: 1)
         #expect(world.gauges.sessions == 0)
         #expect(world.counters.sessionsExpired == 1)
-        #expect(world.lines() == ["note: sessionExpired, ann/phone, success"])
+        #expect(world.lines() == ["note: sessionExpired, ann/phone, success, 0"])
         world.settle()
         world.crash()
         #expect(world.gauges.sessions == 0)

@@ -20,7 +20,7 @@ import Testing
 
     private func result(of send: OperatorSend?) -> OperatorSendResult? {
         switch send {
-        case nil, .otherContent, .underWay: nil
+        case nil, .held, .otherContent, .underWay: nil
         case .complete(let result): result
         case .pending(let number): world.broker.takeResult(ofOperatorSend: number)
         }

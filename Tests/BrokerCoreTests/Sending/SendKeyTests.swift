@@ -34,7 +34,7 @@ import Testing
         switch send {
         case .pending(let number)?: world.broker.takeResult(ofOperatorSend: number)
         case .complete(let result)?: result
-        case .otherContent?, .underWay?, nil: nil
+        case .held?, .otherContent?, .underWay?, nil: nil
         }
     }
 

@@ -48,6 +48,7 @@ extension LoopEffects {
                 + (answer.messageIdentifier.isEmpty
                     ? "" : ", \(text(answer.messageIdentifier)) \(answer.result)")
                 + (answer.refusedCount == 0 ? "" : ", refused \(answer.refusedCount)")
+                + text(verdict(of: answer))
                 + named(answer.firstRefusal, answer.namedRefusalCount)
         case .mqtt(.answerFilters(let answer)):
             return "\(name(answer.connection)): \(answer.request) \(answer.requestIdentifier)"
@@ -163,7 +164,14 @@ extension LoopEffects {
             line += ", \(result.refusedCount) refused"
             line += named(result.firstRefusal, result.namedRefusalCount)
         }
-        return line
+        return line + text(verdict(of: result))
+    }
+
+    private func text(_ verdict: VerdictNote?) -> String {
+        verdict.map {
+            ", verdict \($0.code)"
+                + ($0.text.isEmpty ? "" : " \"\(String(decoding: $0.text, as: UTF8.self))\"")
+        } ?? ""
     }
 
     private func hexadecimal(_ reference: UInt64) -> String { String(reference, radix: 16) }

@@ -38,12 +38,12 @@ extension World {
     /// A send with what it says about wake-ups.
     func sendWaking(
         _ name: String, _ number: UInt64, to target: Target, _ text: String, push: String,
-        wakes: Bool = true
+        wakes: Bool = true, expiry: UInt64? = nil
     ) {
         var bytes: [UInt8] = []
         var request = SendRequest(
             number: number, grade: .durable, target: target.append(to: &bytes),
-            payload: bytes.appendRange("\0" + text),
+            expirySeconds: expiry, payload: bytes.appendRange("\0" + text),
             messageByteCount: UInt32(text.utf8.count) + 16)
         request.isWithoutWake = !wakes
         request.push = bytes.appendRange(push)
@@ -90,6 +90,7 @@ extension World {
             }
             let event = member("event") == "WAKE_REQUEST" ? "wake" : "withdrawn"
             return event + " \(member("user") ?? "?")"
+                + (member("target") == nil ? "" : " at one target")
                 + (member("count").map { " \($0)" } ?? "")
                 + (member("from").map { " from \($0)" } ?? "")
         }

@@ -146,7 +146,8 @@ final class World {
     func send(
         as user: String, to target: Target, _ text: String, grade: Grade, isRaw: Bool = false,
         isRetained: Bool = false, byteCount: UInt32? = nil, rights: Rights = .everything,
-        device: String = "", key: SendKey? = nil, asks: SendAsks = []
+        device: String = "", key: SendKey? = nil, asks: SendAsks = [],
+        adjust: (inout SendingUser) -> Void = { _ in }
     ) -> OperatorSend? {
         var bytes: [UInt8] = []
         var request = SendRequest(
@@ -156,11 +157,11 @@ final class World {
         request.isRetained = isRetained
         request.asks = asks
         if !asks.isEmpty { request.reference = 0xF0 }
+        var sender = SendingUser(
+            app: World.app, user: Array(user.utf8), device: Array(device.utf8), rights: rights)
+        adjust(&sender)
         let send = broker.send(
-            request, in: bytes,
-            as: SendingUser(
-                app: World.app, user: Array(user.utf8), device: Array(device.utf8), rights: rights),
-            key: key, at: now, effects: &effects)
+            request, in: bytes, as: sender, key: key, at: now, effects: &effects)
         collect()
         return send
     }
@@ -471,8 +472,12 @@ final class World {
     func forgetFullStore() { setFull(false) }
 
     private func setFull(_ isFull: Bool) {
-        broker.commits.room.restore(
-            isFull: isFull, rowRoomByteCount: broker.commits.room.rowRoomByteCount)
+        var state = RestoredState(
+            identity: StoreIdentity(high: 0, low: 0), nextMessage: StoredMessageID(raw: 1),
+            stamp: nil, damaged: [])
+        state.isFull = isFull
+        state.rowRoomByteCount = broker.commits.room.rowRoomByteCount
+        broker.commits.room.restore(state)
     }
 
     /// Hands a batch to the store, which has not carried it out yet; false when there is none.
@@ -485,8 +490,11 @@ final class World {
     }
 
     /// The batch that is under way is committed, and the core is told.
-    func finishCommit(softLimitBytes: UInt64 = .max, usedBytes: UInt64 = 0) {
+    func finishCommit(
+        softLimitBytes: UInt64 = .max, usedBytes: UInt64 = 0, lacksDiskSpace: Bool = false
+    ) {
         store.finish(into: &result)
+        if lacksDiskSpace { (result.isFull, result.lacksDiskSpace) = (true, true) }
         result.softLimitBytes = softLimitBytes
         result.usedBytes = usedBytes
         broker.stored(result, at: now, effects: &effects)

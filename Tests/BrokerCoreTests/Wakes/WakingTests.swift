@@ -394,6 +394,64 @@ import Testing
         #expect(told.allSatisfy { $0.hasSuffix("from ann") })
     }
 
+    private func remove(_ target: UInt64) {
+        _ = world.broker.removeWakeTarget(
+            target, app: World.app, user: Array("bob".utf8), at: world.now,
+            effects: &world.effects)
+        world.collect()
+    }
+
+    @Test func `is withdrawn from a target that is removed, once`() {
+        let other = world.setTarget("bob", device: "pc", .fcm, "token").identifier
+        leave()
+        remove(world.setTarget("bob", device: "tv", .fcm, "token").identifier)
+        #expect(world.news() == [])
+        world.send("ann/1", 1, to: .user("bob"), "on")
+        #expect(world.news() == ["wake bob 1 from ann"])
+        remove(other)
+        #expect(world.news() == ["withdrawn bob at one target"])
+        // One that no request has named says nothing, however often it comes and goes.
+        remove(world.setTarget("bob", device: "pc", .fcm, "token").identifier)
+        #expect(world.news() == [])
+        world.crash()
+        world.connect("relay/1")
+        _ = world.told()
+        remove(target)
+        #expect(world.news() == ["withdrawn bob at one target"])
+    }
+
+    @Test func `is withdrawn when its user is deleted, and so is a test`() {
+        world.setTarget("bob", device: "pc", .fcm, "token")
+        _ = world.broker.testWake(
+            app: World.app, user: Array("bob".utf8), target: target, at: world.now,
+            effects: &world.effects)
+        world.collect()
+        _ = world.told()
+        var deletion = Deletion(of: DeletionScope(app: World.app, user: Array("bob".utf8)))
+        while world.broker.delete(&deletion, at: world.now, effects: &world.effects) {
+            world.collect()
+        }
+        world.collect()
+        #expect(world.news() == ["withdrawn bob at one target"])
+    }
+
+    @Test func `for a message that is in no queue survives a restart, and what else expires`() {
+        world.allowWakes { $0.wakesForTransient = true }
+        leave()
+        world.send("ann/1", 0, to: .user("bob"), "on", grade: .transient)
+        #expect(world.news() == ["wake bob 1 from ann"])
+        world.sendWaking("ann/1", 1, to: .user("bob"), "on", push: "", wakes: false, expiry: 5)
+        for _ in 0..<90 {
+            world.pass(seconds: 10)
+            world.settle()
+        }
+        #expect(world.news() == [])
+        world.crash()
+        world.connect("relay/1")
+        world.pass(seconds: 120)
+        #expect(world.news() == [])
+    }
+
     @Test func `of a test has a mark, and one target if one is named`() {
         let other = world.setTarget("bob", device: "pc", .fcm, "token").identifier
         func test(_ identifier: UInt64?) -> Int? {

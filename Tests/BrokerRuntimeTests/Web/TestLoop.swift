@@ -82,7 +82,10 @@ struct TestLoop: BrokerLoop, ~Copyable {
     mutating func namePeer(_ peer: SocketAddress, of connection: ConnectionID) -> Bool { true }
     func closeDetail(of connection: ConnectionID) -> String { "" }
     func peerCertificate(of connection: ConnectionID) -> [UInt8]? { nil }
+    var hasHeldPings: Bool { false }
+    mutating func answerHeldPings() {}
     func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity? { nil }
+    func refusedPreSharedIdentity(of connection: ConnectionID) -> String? { nil }
 
     mutating func reservePacket(
         _ byteCount: Int, for connection: ConnectionID, _ priority: PacketPriority

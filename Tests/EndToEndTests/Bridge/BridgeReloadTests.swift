@@ -50,6 +50,43 @@ extension EndToEndTests {
             #expect(try await bridge.stop()("to_martlet") == 401)
         }
 
+        @Test(arguments: [0, 1, 2] as [UInt64])
+        func `filters that overlap those that end double nothing`(speed: UInt64) async throws {
+            let broker = try await TestBroker()
+            let mosquitto = try await Mosquitto()
+            let bob = try await broker.client("bob")
+            func rules(_ filters: String...) -> String {
+                let list = filters.map { "{ from: \"\($0)\", to: { user: \"bob\" } }" }
+                return "toMartlet: [\(list.joined(separator: ","))],"
+            }
+            let variants = [rules("a/#"), rules("a/+"), rules("a/#"), rules("a/0", "a/1", "a/2")]
+            let bridge = try await TestBridge(broker, port: mosquitto.port, rules: variants[0])
+            try await bridge.waitForSubscriptions("mqtt")
+            let publishers = try (0..<3).map { level in
+                let texts = (0..<400 * (speed + 1)).map { "\(level) \($0)" }
+                return (
+                    texts,
+                    try mosquitto.client(
+                        "pub", "-q", "2", "-t", "a/\(level)", "-l",
+                        input: texts.joined(separator: "\n") + "\n")
+                )
+            }
+            for round in 1...20 {
+                try bridge.write(rules: variants[round % variants.count])
+                let line = try await bridge.reload()
+                #expect(line.contains("event=reloaded"), "\(line)")
+            }
+            for (_, publisher) in publishers {
+                #expect(try await publisher.exit() == .code(0), "\(publisher.text)")
+            }
+            let sent = publishers.flatMap(\.0)
+            #expect(Set(try await bob.nextTexts(sent.count)) == Set(sent))
+            // One more would have come before it.
+            try await mosquitto.publish("a/0", "the end", qos: 2)
+            #expect(try await bob.nextTexts(1) == ["the end"])
+            #expect(try await bridge.stop()("to_martlet") == sent.count + 1)
+        }
+
         @Test func `a rule to a topic of Martlet retains`() async throws {
             let broker = try await TestBroker()
             let mosquitto = try await Mosquitto()

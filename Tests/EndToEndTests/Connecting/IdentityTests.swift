@@ -160,10 +160,12 @@ extension EndToEndTests {
             let key = String(repeating: "5a", count: 16)
             try identities.write(Array("demo/meter:\(key)\n".utf8), to: "psk")
             let broker = try await TestBroker("tls.pskFile=\"\(identities.file("psk"))\"")
-            func client(_ key: String) throws -> ChildProcess {
+            func client(
+                _ key: String, identity: String = "demo/meter"
+            ) throws -> ChildProcess {
                 let line =
                     "exec openssl s_client -connect 127.0.0.1:\(broker.tlsPort) -psk \(key)"
-                    + " -psk_identity demo/meter -ign_eof \(version)"
+                    + " -psk_identity \(identity) -ign_eof \(version)"
                 return try ChildProcess(
                     "/bin/sh", ["-c", line], input: Self.text(of: Self.connect(device: "d1")))
             }
@@ -173,6 +175,13 @@ extension EndToEndTests {
             known.signal(SIGKILL)
             let wrong = try client(String(repeating: "5b", count: 16))
             #expect(try await wrong.exit() == .code(1))
+            // In 1.2 the handshake fails, and in 1.3 the login.
+            let unknown = try client(key, identity: "demo/löst")
+            _ = try await unknown.exit()
+            if version == "-tls1_3" {
+                _ = try await broker.process.line(
+                    with: "event=auth_failed", "no pre-shared key has the identity", "demo/l??st")
+            }
             #expect(try broker.counter("connects/accepted") == 1)
         }
 

@@ -247,6 +247,30 @@ try:
     # On a phone, what it says covers the buttons at the bottom until it goes.
     wait.until(lambda _: not driver.find_element(By.ID, "status").text)
 
+    page("Wake-up templates", "This app has no template")
+    Select(driver.find_element(By.NAME, "kind")).select_by_visible_text("webhook")
+    fill("template", "{ text: \"${cuont}\" }")
+    press("Try")
+    wait.until(lambda _: "column 9" in driver.find_element(By.ID, "status").text)
+    fill("template", "{ text: \"${count} of ${user}\" }")
+    press("Try")
+    shows("3 of bob", "a template that is tried")
+    press("Set")
+    wait.until(lambda _: driver.find_element(By.ID, "confirmation").is_displayed())
+    press("Set the template", "confirmation")
+    shows("Remove", "a template that is set")
+    look("templates")
+    wait.until(lambda _: not driver.find_element(By.ID, "status").text)
+    fill("user", "carol")
+    press("Wake by way of a test")
+    wait.until(lambda _: "told of 1 target." in driver.find_element(By.ID, "status").text)
+    wait.until(lambda _: not driver.find_element(By.ID, "status").text)
+    press("Remove")
+    wait.until(lambda _: driver.find_element(By.ID, "confirmation").is_displayed())
+    press("Remove", "confirmation")
+    shows("This app has no template", "a template that is removed")
+    wait.until(lambda _: not driver.find_element(By.ID, "status").text)
+
     page("Operators", "own")
     fill("operator", "night")
     press("Add an operator")
@@ -313,7 +337,7 @@ try:
     look("used-link")
     # The refused requests of the checks above are expected; nothing else is.
     for entry in driver.get_log("browser"):
-        check(any(f"status of {one}" in entry["message"] for one in [401, 404, 409])
+        check(any(f"status of {one}" in entry["message"] for one in [400, 401, 404, 409])
               and "backups" not in entry["message"], entry["message"])
     loaded = driver.execute_script(
         "return performance.getEntriesByType('resource').map((one) => one.name)")

@@ -3,11 +3,14 @@
 # accepts, and fails as it is told.
 #
 #   webhook_receiver.py [--port N] [--certificate FILE] [--plan HOOK=STEP,STEP…] [--chaos SEED]
-#                       [--library] [--quiet] SECRET [SECRET]
+#                       [--library] [--quiet] [--slow MILLISECONDS] SECRET [SECRET]
 #
 # A step of a plan is for one request to /HOOK: a status, 429:SECONDS, stall, half, close, long, or
 # redirect. After the plan the hook answers 200. With --chaos one request in three fails at random.
 # Only what is answered with 200 counts as accepted; `half` has processed the event, and fails.
+#
+# It decides on messages by the first word of their text, after at most --slow milliseconds, and
+# prints a line for each question and each decision, with the time of CLOCK_MONOTONIC.
 import argparse
 import asyncio
 import base64
@@ -26,6 +29,7 @@ parser.add_argument("--plan", action="append", default=[])
 parser.add_argument("--chaos", type=int)
 parser.add_argument("--library", action="store_true")
 parser.add_argument("--quiet", action="store_true")
+parser.add_argument("--slow", type=int, default=0)
 parser.add_argument("secrets", nargs="+")
 options = parser.parse_args()
 
@@ -86,6 +90,21 @@ def events(body):
     return event["data"]["events"] if event["type"] == "batch" else [event]
 
 
+def verdict(word, rest):
+    """The answer to a question; None for none."""
+    answers = {
+        "bad": '{"verdict":"refuse","code":-4408,"reason":"no such words"}',
+        "shout": json.dumps({"verdict": "rewrite", "code": 5, "b": "quiet " + rest}),
+        "nonsense": '{"verdict":"refuse',
+        "wrong": '{"verdict":"refuse","code":4408}',
+        "other": '{"verdict":"perhaps"}',
+        "huge": json.dumps({"verdict": "rewrite", "b": "x" * 5000}),
+        "stall": None,
+        "error": None,
+    }
+    return answers.get(word, '{"verdict":"accept"}')
+
+
 class Receiver(asyncio.Protocol):
     def connection_made(self, transport):
         self.transport = transport
@@ -115,6 +134,8 @@ class Receiver(asyncio.Protocol):
         if fault:
             say(f"fault {fault}")
             return self.status(400)
+        if json.loads(body)["type"] == "message.question":
+            return self.decide(json.loads(body)["data"])
         steps = plans.get(path)
         step = steps.pop(0) if steps else "200"
         if chaos and chaos.random() < 1 / 3:
@@ -146,6 +167,25 @@ class Receiver(asyncio.Protocol):
             self.accept(path, body, "event")
         return self.status(int(step))
 
+    def decide(self, data):
+        text = data.get("b", data.get("payload", ""))
+        say(f"question number={data['number']} from={data['from']} text={text}.")
+        word, _, rest = text.partition(" ")
+        answer = verdict(word, rest)
+        if word == "error":
+            return self.status(500)
+        if answer is None:
+            return None
+        delay = random.random() * options.slow / 1000
+        asyncio.get_running_loop().call_later(delay, self.tell, text, answer)
+        return None
+
+    def tell(self, text, answer):
+        say(f"decided at={time.monotonic_ns()} text={text}. answer={answer}")
+        self.transport.write(
+            f"HTTP/1.1 200 OK\r\nContent-Length: {len(answer)}\r\n\r\n{answer}".encode()
+        )
+
     def accept(self, path, body, word):
         now = time.time()
         total["first"] = total["first"] or now
@@ -158,7 +198,7 @@ class Receiver(asyncio.Protocol):
             if options.quiet:
                 continue
             source = data.get("topic") or data.get("group") or data.get("from", "")
-            text = data.get("b", data.get("payload", ""))
+            text = data.get("b", data.get("payload", data.get("content", {}).get("text", "")))
             say(f"{word} hook={path[1:]} type={event['type']} id={event['id']} "
                 f"source={source} text={text}.")
 

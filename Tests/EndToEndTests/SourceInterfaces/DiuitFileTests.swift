@@ -50,7 +50,18 @@ extension EndToEndTests {
             _ = try await run("refusals", broker, port: port)
             #expect(try storedNames().isEmpty)
             #expect(try broker.counter("files/stored") == 0)
-            #expect(try broker.counter("interfaces/diuit/refused") == 6)
+            #expect(try broker.counter("interfaces/diuit/refused") == 7)
+        }
+
+        @Test func `a directory of files that is gone is logged once a minute`() async throws {
+            let (broker, port) = try await broker()
+            try FileManager.default.removeItem(atPath: files.path)
+            try Data().write(to: URL(filePath: files.path))
+            _ = try await run("broken", broker, port: port)
+            let line = try await broker.process.line(with: "event=files_failed", "app=demo")
+            #expect(line.contains("Not a directory") && line.contains(files.path), "\(line)")
+            #expect(broker.process.lines.count { $0.contains("event=files_failed") } == 1)
+            #expect(try broker.counter("files/refused") == 2)
         }
 
         @Test func `a user has a share of the files, and a deleted app has none`() async throws {

@@ -1,6 +1,6 @@
 # Who may not send keeps no file, and who may has a share. Uses python-socketio and requests.
 #
-#     diuit_file_rights.py refusals|shares PORT ALICE BOB CAROL
+#     diuit_file_rights.py refusals|shares|broken PORT ALICE BOB CAROL
 #
 # The tokens are of the users alice, bob and carol; carol may send to nobody but alice. Files of the
 # app may have 1,000,000 bytes, and those of one user a tenth.
@@ -47,6 +47,10 @@ if mode == "refusals":
     refused(send(carol, b"4" + content, chat="u-" + b"alice/bob".hex()), 403, "chatId")
     refused(send(alice, b"5" + content, meta={"a": "b" * 384}), 413, "meta")
     refused(send(alice, b"6" + content, meta=1), 400, "meta")
+    refused(send(alice, b"7" + content, more="x" * 100000), 413, "too long")
+elif mode == "broken":
+    for number in range(2):
+        refused(send(alice, b"%d" % number + content), 500, "failed")
 else:
     url = send(alice, content)["data"]
     for number in range(4):

@@ -273,6 +273,21 @@ struct APIStep {
                 path: "/apps/demo/users/carol/wake-test", body: "{}",
                 answer: #"{"targetCount":1}"#),
             APIStep(
+                method: "PUT", template: "/apps/{app}/wake-templates/{kind}",
+                path: "/apps/demo/wake-templates/mqtt",
+                body: #"{"template":"{ n: '${count}' } // number"}"#,
+                answer: #"{"template":"{\"n\":\"${count}\"}"}"#),
+            APIStep(
+                method: "GET", template: "/apps/{app}/wake-templates",
+                path: "/apps/demo/wake-templates", answer: #"{"templates":[{"kind":"mqtt","#),
+            APIStep(
+                method: "POST", template: "/apps/{app}/wake-templates/{kind}/try",
+                path: "/apps/demo/wake-templates/mqtt/try", body: "{}",
+                answer: #"{"content":"{\"n\":3}"}"#),
+            APIStep(
+                method: "DELETE", template: "/apps/{app}/wake-templates/{kind}",
+                path: "/apps/demo/wake-templates/mqtt", answer: #"{"isRemoved":true}"#),
+            APIStep(
                 method: "GET", template: "/apps/{app}/users/{user}/wake-log",
                 path: "/apps/demo/users/carol/wake-log", answer: #"{"entries":[],"last":0}"#),
             APIStep(

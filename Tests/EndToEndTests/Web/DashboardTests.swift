@@ -180,7 +180,7 @@ extension EndToEndTests {
             // Ten seconds on two idle processors.
             let exit = try await chromium.exit(within: 180)
             #expect(exit == .code(0), "\(chromium.text)")
-            #expect(chromium.lines.filter { !$0.isEmpty } == ["done 156"], "\(chromium.text)")
+            #expect(chromium.lines.filter { !$0.isEmpty } == ["done 163"], "\(chromium.text)")
             await device.close()
         }
     }

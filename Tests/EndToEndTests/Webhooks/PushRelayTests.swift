@@ -104,6 +104,48 @@ extension EndToEndTests {
             #expect(relay.text.components(separatedBy: "event=totals").count - 1 == 3)
         }
 
+        @Test func `a template of the broker reaches the relay without a restart`() async throws {
+            let broker = try await broker()
+            let receiver = try await WebhookReceiver(plans: [])
+            let relay = try await relay(broker)
+            let alice = try await broker.client("alice")
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            func template(_ command: String, _ text: String) async throws -> (Int32, String) {
+                let child = try ChildProcess(
+                    "martlet",
+                    ["wake", "template", command, "--kind", "webhook"]
+                        + ["--template", text, "--app", "demo", "--data", broker.directory])
+                let exit = try await child.exit()
+                return (exit == .code(0) ? 0 : 1, child.text)
+            }
+            let wrong = try await template("set", "{ a: '${cuont}' }")
+            #expect(wrong.0 == 1 && wrong.1.contains("line 1, column 6"), "\(wrong.1)")
+            let secret = try await template("set", "{ a: '${message}' }")
+            #expect(secret.0 == 1 && secret.1.contains("contents"), "\(secret.1)")
+            let tried = try await template("try", "{ mark: '${count} of ${user}' }")
+            #expect(tried.0 == 0 && tried.1.contains(#"{"mark":"3 of bob"}"#), "\(tried.1)")
+            #expect(try administration.send(ListWakeTemplates(app: "demo")).templates.isEmpty)
+            #expect(try await template("set", "{ text: 'template-7' }").0 == 0)
+            try await sleeper("bob", broker, receiver)
+            _ = try await alice.send(OutgoingMessage(to: .user("bob"), text: "open"))
+            let event = try await receiver.event("hook=bob type=wake")
+            #expect(event.hasSuffix("text=template-7."), "\(event)")
+            // The other one counts from the next wake-up on, also by way of a test.
+            _ = try administration.send(
+                SetWakeTemplate(app: "demo", kind: .webhook, template: "{ text: 'template-8' }"))
+            _ = try administration.send(TestWake(app: "demo", user: "bob", id: nil))
+            _ = try await receiver.event("text=template-8.")
+            _ = try administration.send(
+                SetWakeTemplate(app: "demo", kind: .webhook, template: "{ text: 'template-7' }"))
+            try await broker.killNow()
+            try await broker.start()
+            #expect(
+                try AdministrationClient(dataDirectory: broker.directory).send(
+                    ListWakeTemplates(app: "demo")
+                ).templates.map(\.template) == [#"{"text":"template-7"}"#])
+            _ = try await relay.stop()
+        }
+
         @Test(arguments: [1, 2])
         func `killed relays and brokers lose no wake-up of an acknowledged message`(
             seed: Int

@@ -25,15 +25,16 @@ final class WebhookReceiver: Sendable {
     ///   - chaos: the seed of random failures; nil for none.
     ///   - certificate: a file with certificate and key; nil without TLS.
     ///   - usesLibrary: whether the public library verifies too.
+    ///   - slowMilliseconds: the longest time for a decision on a message.
     init(
         plans: [String] = [], port: UInt16 = 0, chaos: Int? = nil, certificate: String? = nil,
-        usesLibrary: Bool = false, secretCount: Int = 1
+        usesLibrary: Bool = false, secretCount: Int = 1, slowMilliseconds: Int = 0
     ) async throws {
         var arguments = [
             "-B", "-u",
             SourceTree.root
                 .appending(path: "Tests/EndToEndTests/RealClients/webhook_receiver.py").path,
-            "--port", "\(port)",
+            "--port", "\(port)", "--slow", "\(slowMilliseconds)",
         ]
         for plan in plans { arguments += ["--plan", plan] }
         if let chaos { arguments += ["--chaos", "\(chaos)"] }

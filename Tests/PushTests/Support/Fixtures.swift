@@ -3,6 +3,7 @@
 import BrokerTerms
 import MartletClient
 import Primitives
+import WakeTemplates
 
 @testable import Push
 @testable import Relay
@@ -39,8 +40,9 @@ enum Fixture {
             + #""from":"alice","group":"g","time":\#(time),"count":\#(count)\#(more)}"#
     }
 
-    static func withdrawn(_ user: String = "bob") -> String {
-        #"{"event":"WAKE_WITHDRAWN","user":"\#(user)","time":1800000000000}"#
+    static func withdrawn(_ user: String = "bob", target: UInt64? = nil) -> String {
+        let target = target.map { #""target":\#($0),"# } ?? ""
+        return #"{"event":"WAKE_WITHDRAWN","user":"\#(user)",\#(target)"time":1800000000000}"#
     }
 
     static func message(_ json: String, number: UInt64, epoch: UInt64 = 7) -> IncomingMessage {

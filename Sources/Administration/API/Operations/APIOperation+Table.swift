@@ -51,6 +51,10 @@ extension APIOperation {
         case .removeWakeTarget: removeWakeTarget
         case .testWake: [testWake]
         case .listWakeLog: listWakeLog
+        case .setWakeTemplate: [setWakeTemplate]
+        case .listWakeTemplates: [listWakeTemplates]
+        case .removeWakeTemplate: [removeWakeTemplate]
+        case .tryWakeTemplate: [tryWakeTemplate]
         case .listRetained: [listRetained]
         case .showRetained: [showRetained]
         case .deleteRetained: [deleteRetained]

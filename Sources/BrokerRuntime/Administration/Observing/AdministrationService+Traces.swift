@@ -17,7 +17,7 @@ extension AdministrationService {
                 "a trace lasts 1 to \(StartTrace.secondsMaximum) seconds, not \(seconds)")
         }
         let isKnown = shared.enter { $0.broker.hasApp(Array(request.app.utf8)) }
-        guard isKnown else { throw Self.unknownApp(request.app) }
+        guard isKnown else { throw unknownApp(request.app) }
         let starter = name ?? Self.socketName
         let trace = traces.start(
             app: request.app, user: request.user, device: request.device,

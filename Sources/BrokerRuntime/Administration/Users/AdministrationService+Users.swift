@@ -7,7 +7,7 @@ import Primitives
 extension AdministrationService {
     func list(_ request: ListUsers) throws(AdministrationRefusal) -> ListUsers.Reply {
         let app = Array(request.app.utf8)
-        guard shared.enter({ $0.broker.hasApp(app) }) else { throw Self.unknownApp(request.app) }
+        guard shared.enter({ $0.broker.hasApp(app) }) else { throw unknownApp(request.app) }
         var search = UserSearch(
             app: app, after: request.after, countMaximum: request.limit ?? ListUsers.countMaximum)
         shared.enterInSlices { $0.broker.advance(&search) }
@@ -28,7 +28,7 @@ extension AdministrationService {
         }
         guard let description else {
             guard shared.enter({ $0.broker.hasApp(app) }) else {
-                throw Self.unknownApp(request.app)
+                throw unknownApp(request.app)
             }
             throw Self.unknownUser(request.user, request.app)
         }
@@ -92,7 +92,7 @@ extension AdministrationService {
         // The losses of one that has begun were accepted before.
         if !shared.enter({ $0.broker.isBeingDeleted(app: name) }) {
             guard shared.enter({ $0.broker.hasApp(name) }) else {
-                throw Self.unknownApp(request.app)
+                throw unknownApp(request.app)
             }
             try check(scope, "the app \(request.app)", isForced: request.force ?? false)
             _ = shared.enter { $0.broker.beginDeletion(ofApp: name) }
@@ -104,7 +104,7 @@ extension AdministrationService {
     func delete(_ request: DeleteUser) throws(AdministrationRefusal) -> DeletionReply {
         let (app, user) = (Array(request.app.utf8), Array(request.user.utf8))
         let scope = DeletionScope(app: app, user: user)
-        guard shared.enter({ $0.broker.hasApp(app) }) else { throw Self.unknownApp(request.app) }
+        guard shared.enter({ $0.broker.hasApp(app) }) else { throw unknownApp(request.app) }
         guard shared.enter({ $0.broker.hasUser(user, app: app) }) else {
             throw Self.unknownUser(request.user, request.app)
         }

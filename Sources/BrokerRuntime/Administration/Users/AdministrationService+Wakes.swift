@@ -22,7 +22,7 @@ extension AdministrationService {
                 }
             let cause: AdministrationRefusal.Cause? =
                 switch result.limit {
-                case .store: .full
+                case .store, .diskSpace: .full
                 case .wakesOff: .forbidden
                 default: nil
                 }
@@ -111,7 +111,7 @@ extension WakeTarget {
 }
 
 extension WakeTargetKind {
-    fileprivate init(_ kind: WakeTarget.Kind) {
+    init(_ kind: WakeTarget.Kind) {
         guard let known = WakeTargetKind(rawValue: "\(kind.name)") else {
             preconditionFailure("\(kind.name) is no kind of administrators")
         }

@@ -56,6 +56,8 @@ final class APIQueue: Sendable {
         /// turns.
         var others: [RequestHolder: [APIRequest]] = [:]
         var turns: [RequestHolder] = []
+        /// Messages on which a moderator decides, by their numbers. They count as waiting.
+        var held: [UInt64: (request: APIRequest, message: SendMessage)] = [:]
         /// What waits or is executed.
         var messageCounts = RequestShareCounts(APIQueue.messageShare)
         var otherCounts = RequestShareCounts(APIQueue.requestShare)
@@ -175,6 +177,19 @@ final class APIQueue: Sendable {
             }
         }
         wakeExecutor()
+    }
+
+    /// Keeps a request until a moderator has decided on its message.
+    func hold(_ request: APIRequest, _ message: SendMessage, as number: UInt64) {
+        state.withLock { $0.held[number] = (request, message) }
+    }
+
+    /// Whether a request waits for a moderator.
+    var hasHeld: Bool { state.withLock { !$0.held.isEmpty } }
+
+    /// Removes and returns the request with a held message.
+    func takeHeld(_ number: UInt64) -> (request: APIRequest, message: SendMessage)? {
+        state.withLock { $0.held.removeValue(forKey: number) }
     }
 
     /// Forgets the reads of a connection that has closed: nobody gets their answers. Messages and

@@ -113,6 +113,9 @@ struct RequestShareCounts {
                 <= share.appMaximum(for: holder.kind)
     }
 
+    /// What a holder uses.
+    func amount(of holder: RequestHolder) -> Int { holders[holder, default: 0] }
+
     mutating func add(_ amount: Int, for holder: RequestHolder) {
         guard amount != 0 else { return }
         total += amount

@@ -51,6 +51,11 @@ enum AppListCommand {
         var table = TextTable("APP", "USERS", "TOKENS")
         for app in apps { table.add([app.app, "\(app.userCount)", "\(app.tokenCount)"]) }
         _ = table.printPage()
+        for app in apps where app.isBeingDeleted == true {
+            StandardStream.error.print(
+                "martlet: the app \(app.app) is being deleted; continue with: "
+                    + "martlet app delete \(app.app)")
+        }
     }
 }
 

@@ -309,6 +309,10 @@ struct FuzzedTransport: BrokerLoop, ~Copyable {
         slot(of: connection).flatMap { peers[$0]!.certificate }
     }
 
+    func refusedPreSharedIdentity(of connection: ConnectionID) -> String? { nil }
+
+    var hasHeldPings: Bool { false }
+    mutating func answerHeldPings() {}
     func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity? {
         slot(of: connection).flatMap { peers[$0]!.preSharedIdentity }
     }

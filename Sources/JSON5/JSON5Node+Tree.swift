@@ -1,6 +1,4 @@
-// JSON as a tree: members, and the text of it.
-
-import JSON5
+// A node as a tree of JSON: its members, and its text.
 
 extension JSON5Node {
     /// A member of an object.
@@ -19,20 +17,20 @@ extension JSON5Node {
 
     package init(_ value: Value) { self.init(value: value, offset: 0) }
 
-    static func object(_ members: [(String, JSON5Node)]) -> JSON5Node {
+    package static func object(_ members: [(String, JSON5Node)]) -> JSON5Node {
         JSON5Node(.object(members.map { Member(key: $0.0, keyOffset: 0, node: $0.1) }))
     }
 
-    static func text(_ text: String) -> JSON5Node { JSON5Node(.string(text)) }
-    static func number(_ number: UInt64) -> JSON5Node { JSON5Node(.number(String(number))) }
+    package static func text(_ text: String) -> JSON5Node { JSON5Node(.string(text)) }
+    package static func number(_ number: UInt64) -> JSON5Node { JSON5Node(.number(String(number))) }
 
     /// The members of an object; none for another value.
-    var members: [Member] {
+    package var members: [Member] {
         if case .object(let members) = value { members } else { [] }
     }
 
     /// The same object with one member set.
-    func setting(_ key: String, _ node: JSON5Node) -> JSON5Node {
+    package func setting(_ key: String, _ node: JSON5Node) -> JSON5Node {
         var members = members.filter { $0.key != key }
         members.append(Member(key: key, keyOffset: 0, node: node))
         return JSON5Node(.object(members))
@@ -70,7 +68,7 @@ extension JSON5Node {
     }
 
     /// Whether a number of JSON5 is one of JSON.
-    static func isJSON(_ number: String) -> Bool {
+    package static func isJSON(_ number: String) -> Bool {
         number.wholeMatch(of: /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+\-]?[0-9]+)?/) != nil
     }
 }

@@ -1,7 +1,7 @@
-// A template: JSON whose texts have variables such as ${count}. It is parsed when the configuration
-// is read, so that an error is found at the start, with its place.
+// A template: JSON whose texts have variables such as ${count}. The relay parses those of its file
+// when it reads the file, and the broker those of an app when an operator sets one, so that an
+// error is found with its place before the template counts.
 
-import ClientProgram
 import JSON5
 
 /// A variable of a template.
@@ -19,7 +19,7 @@ enum TemplateVariable: String, CaseIterable {
     case device
     case language
 
-    func value(of wake: Wake) -> String {
+    func value(of wake: WakeVariables) -> String {
         switch self {
         case .group: wake.group
         case .conversation: wake.group.isEmpty ? wake.from : wake.group
@@ -28,8 +28,8 @@ enum TemplateVariable: String, CaseIterable {
         case .count: "\(wake.count)"
         case .message: wake.text
         case .user: wake.user
-        case .device: wake.target.device
-        case .language: wake.target.language
+        case .device: wake.device
+        case .language: wake.language
         }
     }
 
@@ -53,37 +53,45 @@ package struct ContentTemplate: Sendable {
 
     private let root: Part
 
-    /// Parses a value of the configuration.
+    /// Tells what is wrong: the key of a value, what is wrong with it, and its offset in the text.
+    package typealias Complaint = (_ key: String, _ message: String, _ offset: Int) -> Void
+
+    /// Parses a value of a document.
     ///
-    /// - Parameter isContentAllowed: whether `${message}` may be used.
+    /// - Parameters:
+    ///   - key: its name in complaints.
+    ///   - isContentAllowed: whether `${message}` may be used.
     /// - Returns: nil after a complaint.
-    init?(
-        _ node: JSON5Node, key: String, isContentAllowed: Bool, reader r: inout SectionReader
+    package init?(
+        _ node: JSON5Node, key: String, isContentAllowed: Bool, complain: Complaint
     ) {
-        let before = r.complaints.count
         guard case .object = node.value else {
-            r.complain(key, "must be an object, not \(node.kindName)", at: node.offset)
+            complain(key, "must be an object, not \(node.kindName)", node.offset)
             return nil
         }
-        root = Self.parse(node, key: key, isContentAllowed: isContentAllowed, &r)
-        guard r.complaints.count == before else { return nil }
+        var isWrong = false
+        root = Self.parse(node, key: key, isContentAllowed: isContentAllowed) {
+            isWrong = true
+            complain($0, $1, $2)
+        }
+        guard !isWrong else { return nil }
     }
 
     /// A template of this program.
     init(builtIn node: JSON5Node) {
-        var reader = SectionReader(path: "", text: [])
-        root = Self.parse(node, key: "", isContentAllowed: false, &reader)
-        precondition(reader.complaints.isEmpty, "\(reader.complaints)")
+        root = Self.parse(node, key: "", isContentAllowed: false) { key, message, _ in
+            preconditionFailure("the built-in template \(key) \(message)")
+        }
     }
 
     private static func parse(
-        _ node: JSON5Node, key: String, isContentAllowed: Bool, _ r: inout SectionReader
+        _ node: JSON5Node, key: String, isContentAllowed: Bool, _ complain: Complaint
     ) -> Part {
         switch node.value {
         case .null, .boolean: return .fixed(node)
         case .number(let text):
             if !JSON5Node.isJSON(text) {
-                r.complain(key, "is a number that JSON does not have", at: node.offset)
+                complain(key, "is a number that JSON does not have", node.offset)
             }
             return .fixed(node)
         case .string(let text):
@@ -94,21 +102,20 @@ package struct ContentTemplate: Sendable {
                     pieces.append(.text(String(rest[..<start.lowerBound])))
                 }
                 guard let end = rest[start.upperBound...].firstIndex(of: "}") else {
-                    r.complain(key, "has ${ without }", at: node.offset)
+                    complain(key, "has ${ without }", node.offset)
                     return .text([])
                 }
                 let name = String(rest[start.upperBound..<end])
                 if let variable = TemplateVariable(rawValue: name) {
                     if variable == .message, !isContentAllowed {
-                        r.complain(
-                            key, "has ${message}, which needs contents: true", at: node.offset)
+                        complain(
+                            key, "has ${message}, which needs contents: true", node.offset)
                     }
                     pieces.append(.variable(variable))
                 } else {
                     let known = TemplateVariable.allCases.map(\.rawValue).joined(separator: ", ")
-                    r.complain(
-                        key, "has the unknown variable ${\(name)}; known: \(known)",
-                        at: node.offset)
+                    complain(
+                        key, "has the unknown variable ${\(name)}; known: \(known)", node.offset)
                 }
                 rest = rest[rest.index(after: end)...]
             }
@@ -119,7 +126,7 @@ package struct ContentTemplate: Sendable {
                 elements.enumerated().map {
                     parse(
                         $0.element, key: "\(key)[\($0.offset)]", isContentAllowed: isContentAllowed,
-                        &r)
+                        complain)
                 })
         case .object(let members):
             return .object(
@@ -127,17 +134,17 @@ package struct ContentTemplate: Sendable {
                     (
                         $0.key,
                         parse(
-                            $0.node, key: "\(key).\($0.key)", isContentAllowed: isContentAllowed, &r
-                        )
+                            $0.node, key: "\(key).\($0.key)", isContentAllowed: isContentAllowed,
+                            complain)
                     )
                 })
         }
     }
 
     /// The content for one wake-up.
-    func content(for wake: Wake) -> JSON5Node { Self.content(root, wake) }
+    func content(for wake: WakeVariables) -> JSON5Node { Self.content(root, wake) }
 
-    private static func content(_ part: Part, _ wake: Wake) -> JSON5Node {
+    private static func content(_ part: Part, _ wake: WakeVariables) -> JSON5Node {
         switch part {
         case .fixed(let node): return node
         case .text(let pieces):

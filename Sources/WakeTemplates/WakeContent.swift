@@ -18,19 +18,25 @@ package struct WakeContent: Sendable {
 }
 
 package enum WakeContents {
+    /// The largest badge: what fits in 32 bits with a sign. A larger number of a sender or of a
+    /// hook is sent as it is, and is not kept.
+    package static let badgeMaximum = UInt64(Int32.max)
+
     /// Makes the content.
     ///
     /// - Parameters:
+    ///   - push: the JSON that the sender gave; empty for none.
     ///   - answer: what the hook gave; nil for nothing.
     ///   - isSenderHeard: false if what the sender gave is not to be used.
     ///   - badge: the target's badge before.
     package static func make(
-        _ wake: Wake, answer: JSON5Node?, isSenderHeard: Bool = true, template: ContentTemplate,
-        badge: UInt64
+        _ variables: WakeVariables, for kind: WakeKind, push: [UInt8] = [],
+        answer: JSON5Node? = nil, isSenderHeard: Bool = true, template: ContentTemplate,
+        badge: UInt64 = 0
     ) -> WakeContent {
-        let answered = answer.flatMap { part(of: $0, for: wake.target.kind) }
-        let sent = answered == nil && isSenderHeard ? sent(wake) : nil
-        let chosen = answered ?? sent ?? template.content(for: wake)
+        let answered = answer.flatMap { part(of: $0, for: kind) }
+        let sent = answered == nil && isSenderHeard ? sent(push, for: kind) : nil
+        let chosen = answered ?? sent ?? template.content(for: variables)
         var result = WakeContent(content: JSON5Node(.object([])), isOfSender: sent != nil)
         var members: [JSON5Node.Member] = []
         for member in chosen.members {
@@ -42,21 +48,21 @@ package enum WakeContents {
             }
         }
         let object = JSON5Node(.object(members))
-        switch wake.target.kind {
+        switch kind {
         case .apns: result.content = apns(object)
         case .fcm: result.content = fcm(object)
         case .webhook, .sms, .mqtt, .udp: result.content = object
         }
-        count(&result, kind: wake.target.kind, from: badge)
+        count(&result, kind: kind, from: badge)
         return result
     }
 
     /// What the sender gave, if it gave something.
-    private static func sent(_ wake: Wake) -> JSON5Node? {
-        guard !wake.push.isEmpty, let node = try? JSON5Parser.parse(wake.push, isOfOthers: true),
+    private static func sent(_ push: [UInt8], for kind: WakeKind) -> JSON5Node? {
+        guard !push.isEmpty, let node = try? JSON5Parser.parse(push, isOfOthers: true),
             case .object = node.value
         else { return nil }
-        return part(of: node, for: wake.target.kind)
+        return part(of: node, for: kind)
     }
 
     /// The member for a kind, if the object has one; else the object without such members. Nil if
@@ -131,9 +137,9 @@ package enum WakeContents {
         let holder = kind == .apns ? result.content["aps"] : result.content
         guard let holder, let node = holder["badge"] else { return }
         if let text = node.text, text.lowercased() == "increment" {
-            result.badge = min(badge + 1, PushLimits.badgeMaximum)
+            result.badge = min(badge + 1, badgeMaximum)
         } else {
-            result.badge = node.number.flatMap { $0 <= PushLimits.badgeMaximum ? $0 : nil }
+            result.badge = node.number.flatMap { $0 <= badgeMaximum ? $0 : nil }
         }
         guard let number = result.badge else { return }
         let counted = holder.setting("badge", .number(number))

@@ -1,0 +1,192 @@
+// How a node without a usable store gets a copy of another node's, on a thread of its own: it
+// listens who is there, asks a standby before the primary, and takes the copy part by part. If the
+// other node ends meanwhile, the attempt fails, and the next one begins anew.
+
+import BrokerCore
+import Configuration
+import Glibc
+import Primitives
+import QueueStore
+import Replication
+import Threads
+
+/// One attempt, until it has ended.
+final class CopyFetch: Sendable {
+    /// Why an attempt has failed, in words for an operator.
+    struct Failure: Error {
+        let text: String
+    }
+
+    private struct State {
+        var outcome: Result<Void, Failure>?
+        var isStopped = false
+        var thread: Thread?
+    }
+
+    private let state = Locked(State())
+    private let nodeLog: any NodeLog
+    private let directory: String
+    private let name: String
+    /// Nil for a node that belongs to no cluster yet.
+    private let cluster: StoreIdentity?
+    private let log: LogWriter
+
+    /// Begins.
+    ///
+    /// - Parameter cluster: that of the store which the copy replaces; nil without one.
+    init(
+        _ settings: BrokerSettings, of cluster: StoreIdentity?, over nodeLog: any NodeLog,
+        log: LogWriter
+    ) {
+        self.nodeLog = nodeLog
+        self.log = log
+        self.cluster = cluster
+        directory = settings.dataDirectory
+        name = settings.cluster.node ?? ""
+        let thread = Thread.attempt(name: "copy") { self.run() }
+        state.withLock { state in
+            state.thread = thread
+            if thread == nil {
+                state.outcome = .failure(Failure(text: "the system has no further thread"))
+            }
+        }
+    }
+
+    /// How it has ended; nil while it runs.
+    var outcome: Result<Void, Failure>? { state.withLock { $0.outcome } }
+
+    /// Ends it, at the latest after the time of one question.
+    func stop() {
+        let thread = state.withLock { state in
+            state.isStopped = true
+            defer { state.thread = nil }
+            return state.thread
+        }
+        thread?.join()
+    }
+
+    // MARK: The thread
+
+    private func run() {
+        let outcome: Result<Void, Failure>
+        do throws(Failure) {
+            try fetch()
+            outcome = .success(())
+        } catch {
+            outcome = .failure(error)
+        }
+        state.withLock { $0.outcome = outcome }
+    }
+
+    private func checkStop() throws(Failure) {
+        guard !state.withLock({ $0.isStopped }) else { throw Failure(text: "the node stops") }
+    }
+
+    private func fetch() throws(Failure) {
+        let other = try findNode()
+        tell("this node gets a copy of the store of \(other.text)")
+        let copy = try awaitCopy(of: other)
+        if let cluster, copy.cluster != cluster {
+            throw Failure(text: "the node \(other.text) belongs to another cluster")
+        }
+        var file = try storing { () throws(StoreError) in
+            try ArrivingCopy(directory: directory)
+        }
+        try take(copy, from: other, into: &file)
+        try storing { () throws(StoreError) in try file.publish() }
+        tell(
+            "this node has a copy of the store of \(other.text): \(copy.byteCount) bytes, at "
+                + "record \(copy.sequence.raw)")
+    }
+
+    private func tell(_ text: String) {
+        log.write(.info, .clusterCopy, fields: ["node": .text(name), "detail": .text(text)])
+    }
+
+    /// The standby with the most records, or else the primary, of those that are heard.
+    private func findNode() throws(Failure) -> NodeLife {
+        var reports: [[UInt8]: NodeReport] = [:]
+        let end = ClusterGate.nowMilliseconds + ClusterLimits.copyListenMilliseconds
+        while ClusterGate.nowMilliseconds < end {
+            try checkStop()
+            while let bytes = nodeLog.takeAnnouncement() {
+                guard let report = NodeReport(decoding: bytes),
+                    report.cluster == cluster ?? report.cluster,
+                    report.node.name != Array(name.utf8),
+                    reports.count < ClusterLimits.nodesMaximum
+                else { continue }
+                reports[report.node.name] = report
+            }
+            _ = poll(nil, 0, 50)
+        }
+        let standby = reports.values.filter { $0.part == .standby }
+            .max { $0.sequence < $1.sequence }
+        guard let found = standby ?? reports.values.first(where: { $0.part == .primary }) else {
+            throw Failure(text: "no other node of the cluster is heard")
+        }
+        return found.node
+    }
+
+    /// Asks until there is an answer.
+    private func ask(
+        _ question: CopyQuestion, of other: NodeLife
+    ) throws(Failure) -> CopyAnswer {
+        for _ in 0..<ClusterLimits.copyTriesMaximum {
+            try checkStop()
+            let begin = ClusterGate.nowMilliseconds
+            let bytes = nodeLog.ask(other.life, question.encoded)
+            if let answer = bytes.flatMap(CopyAnswer.init(decoding:)) { return answer }
+            // Nobody may be there who could answer, which is told at once.
+            if ClusterGate.nowMilliseconds < begin + 1_000 { _ = poll(nil, 0, 500) }
+        }
+        throw Failure(text: "the node \(other.text) does not answer")
+    }
+
+    private func awaitCopy(of other: NodeLife) throws(Failure) -> StoreCopy {
+        while true {
+            switch try ask(.begin, of: other) {
+            case .ready(let copy): return copy
+            case .pending: _ = poll(nil, 0, ClusterLimits.copyPendingMilliseconds)
+            case .refused(let text):
+                let words = String(decoding: text, as: UTF8.self)
+                throw Failure(text: "the node \(other.text) can make no copy: \(words)")
+            case .part, .unknown: throw Failure(text: "the node \(other.text) answers otherwise")
+            }
+        }
+    }
+
+    private func take(
+        _ copy: StoreCopy, from other: NodeLife, into file: inout ArrivingCopy
+    ) throws(Failure) {
+        var sum = StoreCopy.emptyChecksum
+        while file.byteCount < copy.byteCount {
+            let wanted = UInt64(file.byteCount)
+            let answer = try ask(.part(copy: copy.number, offset: wanted), of: other)
+            guard case .part(copy.number, wanted, let part) = answer, !part.isEmpty else {
+                throw Failure(
+                    text: "the node \(other.text) has no more of its copy after \(wanted) of "
+                        + "\(copy.byteCount) bytes")
+            }
+            sum.mix(part: part)
+            try storing { () throws(StoreError) in try file.append(part) }
+        }
+        guard UInt64(file.byteCount) == copy.byteCount, sum.value == copy.checksum else {
+            throw Failure(text: "the copy of the node \(other.text) fails its checksum")
+        }
+    }
+
+    private func storing<Value: ~Copyable>(
+        _ body: () throws(StoreError) -> Value
+    ) throws(Failure) -> Value {
+        do throws(StoreError) {
+            return try body()
+        } catch {
+            throw Failure(text: "\(error)")
+        }
+    }
+}
+
+extension NodeLife {
+    /// The name for operators.
+    fileprivate var text: String { String(decoding: name, as: UTF8.self) }
+}
