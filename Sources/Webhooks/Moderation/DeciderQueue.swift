@@ -13,7 +13,7 @@ struct PendingQuestion {
 
 struct DeciderQueue {
     let settings: DeciderSettings
-    private var jitter: Jitter
+    private var jitter: SplitMix64
     private var waiting = Queue<PendingQuestion>()
     private(set) var inFlightCount = 0
     private(set) var circuit = Circuit()
@@ -27,7 +27,7 @@ struct DeciderQueue {
 
     init(_ settings: DeciderSettings, seed: UInt64) {
         self.settings = settings
-        jitter = Jitter(seed: seed)
+        jitter = SplitMix64(seed: seed)
     }
 
     var waitingCount: Int { waiting.count }
