@@ -278,7 +278,7 @@ private struct Verification {
                     Self.remedy(ofRecord: [UInt8](key), [UInt8](value), in: table))
             }
         }
-        report.summary.append(counted(count, "record", "records"))
+        report.summary.append(counted(count, "record", plural: "records"))
     }
 
     private static func remedy(
@@ -326,7 +326,7 @@ private struct Verification {
         }
         self.holders = holders
         self.unreadable = unreadable
-        report.summary.append(counted(count, "message", "messages"))
+        report.summary.append(counted(count, "message", plural: "messages"))
     }
 
     private mutating func verifyReleases(into report: inout VerificationReport) throws(StoreError) {
@@ -386,7 +386,8 @@ private struct Verification {
         }
         self.holders = holders
         report.summary.append(
-            counted(count, "entry", "entries") + " in " + counted(queues, "queue", "queues"))
+            counted(count, "entry", plural: "entries") + " in "
+                + counted(queues, "queue", plural: "queues"))
     }
 
     private static let entryAction = "remove it: its receiver does not get this message"
@@ -444,6 +445,6 @@ extension [UInt8] {
 }
 
 /// A number and its noun: `1 entry`, `2 entries`.
-private func counted(_ count: Int, _ one: String, _ many: String) -> String {
-    "\(count) \(count == 1 ? one : many)"
+private func counted(_ count: Int, _ noun: String, plural: String) -> String {
+    "\(count) \(count == 1 ? noun : plural)"
 }

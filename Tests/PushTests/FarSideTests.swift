@@ -397,7 +397,8 @@ struct FarSideTests {
     @Test func `a server that sends key updates without end delays nobody else`() throws {
         let (flood, far) = try (
             FarSide("tls", [file("server.pem"), "--updates"]),
-            FarSide("hook", [Fixture.secretText]))
+            FarSide("hook", [Fixture.secretText])
+        )
         let relay = TestRelay(try keys.settings(Self.tlsWebhooks))
         relay.accept(
             Fixture.request(

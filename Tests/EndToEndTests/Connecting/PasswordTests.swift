@@ -105,7 +105,8 @@ extension EndToEndTests {
 
         @Test func `keep their restrictions when they are imported again`() throws {
             let (first, second) = (
-                Self.imported["sha512"]!, Self.imported["pbkdf2-sha512"]!)
+                Self.imported["sha512"]!, Self.imported["pbkdf2-sha512"]!
+            )
             _ = try ask(
                 SetPassword(
                     app: "demo", name: "pump/1", hash: first, user: "pump", device: "d1",
