@@ -320,6 +320,12 @@ extension Broker {
             repeatSend(earlier, request, from: sender, in: &step)
         } else {
             acceptOrRefuseNow(request, from: sender, in: &step)
+            // Refused after all: its number may be another message's.
+            if request.number > 0, sessions[sender].senderState.exists,
+                sessions[sender].outbox.position(of: request.number) == nil
+            {
+                _ = sessions[sender].senderState.value.takeVerdict(of: request.number)
+            }
         }
         // Its result has it, or it has none.
         moderation.note = nil

@@ -33,6 +33,8 @@ struct TLSContext: ~Copyable, @unchecked Sendable {
     init(method: OpaquePointer, from oldest: TLSVersion, to newest: TLSVersion)
         throws(TransportError)
     {
+        // What other code of this thread has left is no cause of a failure here.
+        ERR_clear_error()
         guard let pointer = SSL_CTX_new(method) else {
             throw .tls(action: "create a TLS context", file: "", detail: OpenSSLFailure.take().text)
         }
