@@ -12,7 +12,6 @@ extension MessageBridge {
 
     mutating func takeForeignEvents(_ now: Instant) {
         while let event = foreign.nextEvent() {
-            forgetCopiesWhenDrained()
             switch event {
             case .connectionWanted: add(.dialForeign)
             case .connected(let terms): foreignConnected(terms, now)
@@ -23,26 +22,17 @@ extension MessageBridge {
             case .acknowledged(let step, let identifier, let reason):
                 answered(step, identifier: identifier, reason: reason, now: now)
             case .subscribed(let codes):
-                forgetsCopies = false
+                // What came before was sent by the earlier subscriptions alone.
+                copies.forget()
                 foreignAnswered(codes, now)
             case .unsubscribed(let codes):
-                forgetsCopies = true
+                // Behind a full window copies may still wait at the broker.
+                if inward.entries.count < settings.foreign.inFlightMaximum { copies.forget() }
                 foreignAnswered(codes, now)
             case .disconnected(let detail, let retryAt):
                 foreignLost(detail, retryAt: retryAt, now: now)
             }
         }
-    }
-
-    /// Forgets what may have copies, once the filters that ended are unsubscribed: behind a full
-    /// window copies may still wait at the broker. It learns of free places later than the bridge,
-    /// so that half of them have to be free.
-    private mutating func forgetCopiesWhenDrained() {
-        guard forgetsCopies, inward.entries.count * 2 < settings.foreign.inFlightMaximum else {
-            return
-        }
-        forgetsCopies = false
-        copies.forget()
     }
 
     private mutating func foreignConnected(_ terms: ForeignTerms, _ now: Instant) {

@@ -67,8 +67,6 @@ package struct MessageBridge: ~Copyable {
     /// those after it. Random at the start, so that it differs from those of earlier runs.
     var subscriptionIdentifier: UInt32
     var copies = SubscriptionCopies()
-    /// Whether the filters have ended of which messages may have copies.
-    var forgetsCopies = false
     /// Counts the requests to the MQTT broker: an answer belongs to the last one.
     var lastForeignRequest: UInt64 = 0
     /// The time until which messages of an earlier run may be repeated; `never` before the MQTT
