@@ -24,7 +24,6 @@ import os
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -32,6 +31,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
+
+import mqtt
 
 build = os.path.abspath(sys.argv[1])
 PARTS = ("throughput", "fanout", "paced", "kill", "server", "handover", "copy")
@@ -240,26 +241,10 @@ class Cluster:
         return [("127.0.0.1", node.port) for node in self.nodes]
 
 
-# MQTT 3.1.1, of which the load needs three packets.
-
-def text(value):
-    return struct.pack(">H", len(value)) + value.encode()
-
-
-def packet(kind, content):
-    size, length = b"", len(content)
-    while True:
-        length, digit = divmod(length, 128)
-        size += bytes([digit | (128 if length else 0)])
-        if not length:
-            return bytes([kind]) + size + content
-
-
 def connect(address, name, is_clean=True, timeout=5):
     client = socket.create_connection(address, timeout=timeout)
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    client.sendall(packet(
-        0x10, text("MQTT") + bytes([4, 2 if is_clean else 0]) + struct.pack(">H", 0) + text(name)))
+    client.sendall(mqtt.connect(name, is_clean=is_clean))
     answer = client.recv(4)
     if len(answer) < 4 or answer[3] != 0:
         client.close()
@@ -270,15 +255,15 @@ def connect(address, name, is_clean=True, timeout=5):
 def make_receiver(address, name, topic):
     """A session that is away, for which messages of a topic wait."""
     client = connect(address, name, is_clean=False)
-    client.sendall(packet(0x82, struct.pack(">H", 1) + text(topic) + b"\1"))
+    client.sendall(mqtt.subscribe(topic, 1))
     answer = client.recv(5)
     assert answer[:1] == b"\x90" and answer[-1] == 1, answer
-    client.sendall(b"\xe0\0")
+    client.sendall(mqtt.DISCONNECT)
     client.close()
 
 
 def publication(topic, number, payload):
-    return packet(0x32, text(topic) + struct.pack(">H", number % 65_535 + 1) + payload)
+    return mqtt.publish(topic, payload, number % 65_535 + 1)
 
 
 class Flow:

@@ -16,34 +16,17 @@ import os
 import signal
 import socket
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 
+import mqtt
+
 PORT = 21885  # With passwords; the next one takes tokens.
 RATE = 500  # Logins a second.
 SECONDS = 8  # Of a measurement.
 INTERVAL = 0.005  # Between two messages.
-
-
-def text(value):
-    return struct.pack(">H", len(value)) + value.encode()
-
-
-def packet(kind, content):
-    size, length = b"", len(content)
-    while True:
-        length, digit = divmod(length, 128)
-        size += bytes([digit | (128 if length else 0)])
-        if not length:
-            return bytes([kind]) + size + content
-
-
-def connect(client, name, password):
-    flags = bytes([4, 0xC2, 0, 60])  # MQTT 3.1.1: clean session, name and password.
-    return packet(0x10, text("MQTT") + flags + text(client) + text(name) + text(password))
 
 
 async def logins(port, seconds, names, password):
@@ -53,10 +36,10 @@ async def logins(port, seconds, names, password):
     async def log_in(name):
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(connect("c-" + name, name, password or name))
+            writer.write(mqtt.connect("c-" + name, name, password or name))
             answer = await asyncio.wait_for(reader.readexactly(4), 10)
             counts[answer[3] != 0] += 1
-            writer.write(b"\xe0\x00")
+            writer.write(mqtt.DISCONNECT)
             writer.close()
         except (OSError, asyncio.IncompleteReadError, asyncio.TimeoutError):
             counts[1] += 1
@@ -77,14 +60,14 @@ def latencies(port, tokens):
     def client(name, token):
         stream = socket.create_connection(("127.0.0.1", port))
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        stream.sendall(connect(name, "x", token))
+        stream.sendall(mqtt.connect(name, "x", token))
         assert stream.recv(4)[3] == 0
         return stream
 
     sender, receiver = client("lat-a", tokens[0]), client("lat-b", tokens[1])
-    receiver.sendall(packet(0x82, b"\0\1" + text("lat/x") + b"\0"))
+    receiver.sendall(mqtt.subscribe("lat/x", 0))
     receiver.recv(5)
-    message = packet(0x30, text("lat/x") + b"12345678")
+    message = mqtt.publish("lat/x", b"12345678")
     times, next_time = [], time.monotonic()
     end = next_time + SECONDS
     while next_time < end:

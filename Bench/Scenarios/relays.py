@@ -18,12 +18,13 @@ import os
 import re
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+
+import mqtt
 
 mode, build = sys.argv[1:3]
 # Events that the relay has not taken wait in its queue, which has 10,000 places.
@@ -36,19 +37,6 @@ processors = sorted(os.sched_getaffinity(0))
 relay_processor = processors[0]
 if len(processors) > 1:
     os.sched_setaffinity(0, processors[1:])
-
-
-def text(value):
-    return struct.pack(">H", len(value)) + value.encode()
-
-
-def packet(kind, content):
-    size, length = b"", len(content)
-    while True:
-        length, digit = divmod(length, 128)
-        size += bytes([digit | (128 if length else 0)])
-        if not length:
-            return bytes([kind]) + size + content
 
 
 class Broker:
@@ -133,8 +121,7 @@ class Publisher:
         token = broker.run("token", "mint", "--user", "publisher").strip()
         self.socket = socket.create_connection(("127.0.0.1", broker.port + 1))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.sendall(packet(
-            0x10, text("MQTT") + b"\x04\xc2\x00\x00" + text("load") + text("x") + text(token)))
+        self.socket.sendall(mqtt.connect("load", "x", token))
         assert self.socket.recv(4) == b"\x20\x02\x00\x00"
         self.number = 0
         self.is_closed = False
@@ -156,8 +143,7 @@ class Publisher:
         self.free.acquire()
         assert not self.is_closed, "the broker has closed the connection"
         self.number = self.number % 65_535 + 1
-        self.socket.sendall(packet(
-            0x32, text(topic) + struct.pack(">H", self.number) + payload.encode()))
+        self.socket.sendall(mqtt.publish(topic, payload.encode(), self.number))
 
 
 class Receiver:
