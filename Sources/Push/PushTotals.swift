@@ -10,6 +10,8 @@ struct PushTotals: Hashable {
     var coalesced: UInt64 = 0
     var withdrawn: UInt64 = 0
     var expired: UInt64 = 0
+    /// Targets whose wake-ups got a later end, because the broker's clock was set.
+    var renewed: UInt64 = 0
     /// Wake-ups that the destination took, or whose last datagram was sent; and attempts.
     var delivered: UInt64 = 0
     var attempts: UInt64 = 0
@@ -43,8 +45,8 @@ struct PushTotals: Hashable {
 
     var line: String {
         "asked=\(asked) malformed=\(malformed) coalesced=\(coalesced) withdrawn=\(withdrawn) "
-            + "expired=\(expired) delivered=\(delivered) attempts=\(attempts) retried=\(retried) "
-            + "gone=\(gone) removed=\(removed) hook_asked=\(hookAsked) "
+            + "expired=\(expired) renewed=\(renewed) delivered=\(delivered) "
+            + "attempts=\(attempts) retried=\(retried) gone=\(gone) removed=\(removed) hook_asked=\(hookAsked) "
             + "hook_silent=\(hookSilent) suppressed=\(suppressed) died=\(died) resent=\(resent) "
             + "discarded=\(discarded) dropped=\(dropped) log_lost=\(logLost) "
             + "unreported=\(unreported) record_writes=\(recordWrites) waiting=\(waiting) "

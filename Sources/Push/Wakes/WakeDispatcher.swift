@@ -148,7 +148,8 @@ package struct WakeDispatcher {
     /// - Parameter serverTime: the broker's clock, in Unix milliseconds.
     mutating func connected(as user: String, serverTime: UInt64, now: Instant) {
         self.user = user
-        brokerTime.loggedIn(serverTime: serverTime, now: now)
+        let expected = brokerTime.loggedIn(serverTime: serverTime, now: now)
+        renewValidities(serverTime: serverTime, expected: expected)
     }
 
     /// Takes a message. Whatever is no event of the broker is acknowledged and changes nothing.
@@ -171,7 +172,7 @@ package struct WakeDispatcher {
 
     private mutating func accept(_ request: WakeRequest, record: InboxRecord?, now: Moment) {
         totals.malformed += UInt64(request.unknownCount)
-        let latest = BrokerTime.sum(request.time, PushLimits.validityMilliseconds)
+        let expiry = expiry(of: request, now: now)
         takeTemplates(of: request)
         for target in request.targets {
             totals.asked += 1
@@ -181,8 +182,7 @@ package struct WakeDispatcher {
                     user: user, epoch: record?.epoch ?? 0, number: record?.number ?? 0,
                     receiver: target.id),
                 from: request.from, group: request.group, time: request.time,
-                count: request.count,
-                expiry: request.expires == 0 ? latest : min(request.expires, latest),
+                count: request.count, expiry: expiry,
                 reference: request.reference, push: request.push, text: request.text,
                 isTest: request.isTest)
             nextSequence += 1
