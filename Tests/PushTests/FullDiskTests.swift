@@ -57,7 +57,7 @@ import Testing
         relay.accept(Fixture.request())
         let snapshot = relay.dispatcher.snapshot
         let short = relay.dispatcher.shortSnapshot ?? []
-        #expect(snapshot.count == short.count + 1)
+        #expect(snapshot.count == short.count + 2)
         #expect(
             !short.contains { entry in
                 if case .log = entry { return true } else { return false }

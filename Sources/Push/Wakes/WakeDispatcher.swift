@@ -124,6 +124,7 @@ package struct WakeDispatcher {
         written = stored.position
         told = stored.position
         for entry in stored.log { log.add(entry) }
+        for entry in stored.unreported { _ = reports.add(entry) }
         deadLetters = stored.deadLetters
         for key in stored.gone { removals.append(key) }
         for wake in stored.wakes {
@@ -614,14 +615,16 @@ package struct WakeDispatcher {
     var inFlightCount: Int { destinations.inFlightCount }
     package var waitingCount: Int { targets.count }
 
+    /// Whether a relay that stops waits for the broker to take what became of its wake-ups.
+    package var hasReports: Bool { reports.isWorthWaiting }
     /// When something is due without a message or a result.
     func nextDeadline(now: Instant) -> Instant {
         var deadline = syncDeadline.map { max($0, recordPause) } ?? .never
         guard !isDraining else { return deadline }
         if !targets.isEmpty { deadline = min(deadline, nextSweep) }
+        deadline = min(deadline, reports.deadline)
         deadline = min(deadline, waiting.firstRank ?? .never)
         deadline = min(deadline, refusedRemovals.firstRank ?? .never)
-        deadline = min(deadline, reports.deadline)
         return min(deadline, max(destinations.nextDeadline(now: now), rate.nextBegin(now: now)))
     }
 }

@@ -95,6 +95,12 @@ package struct WakeLog: Sendable {
         orderHead = 0
     }
 
+    /// How many of the newest entries, of so many that were added last, are left.
+    func leftCount(ofLast count: Int) -> Int {
+        let first = nextPlace - min(UInt64(count), nextPlace)
+        return targets.values.reduce(0) { $0 + $1.entries.count { $0.place >= first } }
+    }
+
     /// All entries, oldest first.
     package var all: [LogEntry] {
         targets.values.flatMap(\.entries).sorted { $0.place < $1.place }.map(\.entry)
