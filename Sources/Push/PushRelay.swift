@@ -270,7 +270,7 @@ struct PushRelay: ~Copyable {
     private mutating func take(_ completion: TransferPool.Completion, _ now: Moment) {
         let answer = FarAnswer(
             result: completion.result, content: completion.answer,
-            serverSeconds: completion.serverSeconds)
+            serverSeconds: completion.serverSeconds, wasConnected: completion.wasConnected)
         guard completion.tag != 0 else { return takeToken(answer, now) }
         guard let attempt = attempts.removeValue(forKey: completion.tag) else {
             preconditionFailure("request \(completion.tag) has ended before")

@@ -134,10 +134,10 @@ struct FarSideTests {
                 "eve", address: { _ in "http://127.0.0.1:\(far.port)/" }, time: unixNow))
         var steps: [String] = []
         let deadline = Date() + 60
-        while !steps.contains("failed address-not-allowed"), Date() < deadline {
+        while !steps.contains("refused address-not-allowed"), Date() < deadline {
             steps = (try? relay.record().log.map { "\($0.step.name) \($0.detail)" }) ?? []
         }
-        #expect(try relay.stop().contains("failed address-not-allowed"))
+        #expect(try relay.stop().contains("refused address-not-allowed"))
         #expect(far.lines.all.count { $0.hasPrefix("request") } == 1)
     }
 

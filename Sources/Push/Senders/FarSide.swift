@@ -25,11 +25,17 @@ package struct FarAnswer {
     package var content: [UInt8]
     /// The time by its clock, in Unix seconds; 0 for none.
     package var serverSeconds: Int
+    /// Whether there was a connection on which the request could be sent.
+    package var wasConnected: Bool
 
-    package init(result: AttemptResult, content: [UInt8] = [], serverSeconds: Int = 0) {
+    package init(
+        result: AttemptResult, content: [UInt8] = [], serverSeconds: Int = 0,
+        wasConnected: Bool = false
+    ) {
         self.result = result
         self.content = content
         self.serverSeconds = serverSeconds
+        self.wasConnected = wasConnected
     }
 
     /// The content as JSON, if it is that.

@@ -102,6 +102,11 @@ package enum RequestSender {
         _ answer: FarAnswer, isOfTarget: Bool = false
     ) -> SendOutcome {
         switch answer.result {
+        case .failed(AttemptResult.addressRefusal) where isOfTarget:
+            // The rules change with a restart, and names with time: it is tried a few times.
+            return .refused(AttemptResult.addressRefusal, isFinal: false)
+        // The host took the connection, so what hangs is what the URL names on it.
+        case .failed(let reason) where isOfTarget && answer.wasConnected: return .hung(reason)
         case .failed(let reason): return AttemptResult.failure(reason)
         case .answered(let status, let retryAfter):
             switch status {

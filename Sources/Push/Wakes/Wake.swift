@@ -159,4 +159,9 @@ package enum SendOutcome: Hashable, Sendable {
     ///   - retryAfterSeconds: what the far side asks for; 0 for nothing.
     ///   - isDestination: whether it says something about the whole destination.
     case failed(String, retryAfterSeconds: UInt64, isDestination: Bool)
+    /// No answer on a connection that the destination took: it says something about this target
+    /// only.
+    case hung(String)
+
+    var isHang: Bool { if case .hung = self { true } else { false } }
 }

@@ -498,6 +498,7 @@ package struct WakeDispatcher {
                 wake,
                 advised: isDestination
                     ? 0 : min(seconds, RelayLimits.retryAfterSecondsMaximum) * 1_000, now: now)
+        case .hung: retry(wake, advised: 0, now: now)
         case .gone: break
         }
     }
@@ -514,7 +515,8 @@ package struct WakeDispatcher {
         let random = jitter.next()
         let schedule = settings.relay.schedule
         let change = destinations.finish(
-            name, isFault: isFault, advised: advised, begun: attempt.begun, now: now.instant
+            name, isFault: isFault, isHang: outcome.isHang, advised: advised, begun: attempt.begun,
+            now: now.instant
         ) { openings in schedule.milliseconds(afterFailures: openings, random: random) }
         switch change {
         case .opened(let wait):
@@ -613,16 +615,16 @@ package struct WakeDispatcher {
     mutating func drain() { isDraining = true }
 
     var inFlightCount: Int { destinations.inFlightCount }
-    package var waitingCount: Int { targets.count }
-
     /// Whether a relay that stops waits for the broker to take what became of its wake-ups.
     package var hasReports: Bool { reports.isWorthWaiting }
+    package var waitingCount: Int { targets.count }
+
     /// When something is due without a message or a result.
     func nextDeadline(now: Instant) -> Instant {
         var deadline = syncDeadline.map { max($0, recordPause) } ?? .never
+        deadline = min(deadline, reports.deadline)
         guard !isDraining else { return deadline }
         if !targets.isEmpty { deadline = min(deadline, nextSweep) }
-        deadline = min(deadline, reports.deadline)
         deadline = min(deadline, waiting.firstRank ?? .never)
         deadline = min(deadline, refusedRemovals.firstRank ?? .never)
         return min(deadline, max(destinations.nextDeadline(now: now), rate.nextBegin(now: now)))
@@ -634,7 +636,9 @@ extension SendOutcome {
     var reason: String {
         switch self {
         case .delivered, .sentOnce: ""
-        case .gone(let reason), .refused(let reason, _), .failed(let reason, _, _): reason
+        case .gone(let reason), .refused(let reason, _), .failed(let reason, _, _),
+            .hung(let reason):
+            reason
         }
     }
 }
