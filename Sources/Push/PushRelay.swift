@@ -268,7 +268,7 @@ struct PushRelay: ~Copyable {
     }
 
     private mutating func take(_ completion: TransferPool.Completion, _ now: Moment) {
-        let answer = FarAnswer(
+        let answer = DestinationAnswer(
             result: completion.result, content: completion.answer,
             serverSeconds: completion.serverSeconds, wasConnected: completion.wasConnected)
         guard completion.tag != 0 else { return takeToken(answer, now) }
@@ -300,7 +300,7 @@ struct PushRelay: ~Copyable {
         dispatcher.finish(attempt, with: outcome, now: now)
     }
 
-    private mutating func takeToken(_ answer: FarAnswer, _ now: Moment) {
+    private mutating func takeToken(_ answer: DestinationAnswer, _ now: Moment) {
         let attempts = tokenless
         tokenless = []
         if let reason = fcm?.accept(token: answer, now: now) {

@@ -17,7 +17,7 @@ struct PushTotals: Hashable {
     var attempts: UInt64 = 0
     /// Attempts that failed and are repeated.
     var retried: UInt64 = 0
-    /// Targets that the far side calls gone, and those that the broker removed for it.
+    /// Targets that the destination calls gone, and those that the broker removed for it.
     var gone: UInt64 = 0
     var removed: UInt64 = 0
     /// Requests to the hook, and wake-ups without its answer, whether it was asked or not.
@@ -46,8 +46,9 @@ struct PushTotals: Hashable {
     var line: String {
         "asked=\(asked) malformed=\(malformed) coalesced=\(coalesced) withdrawn=\(withdrawn) "
             + "expired=\(expired) renewed=\(renewed) delivered=\(delivered) "
-            + "attempts=\(attempts) retried=\(retried) gone=\(gone) removed=\(removed) hook_asked=\(hookAsked) "
-            + "hook_silent=\(hookSilent) suppressed=\(suppressed) died=\(died) resent=\(resent) "
+            + "attempts=\(attempts) retried=\(retried) gone=\(gone) removed=\(removed) "
+            + "hook_asked=\(hookAsked) hook_silent=\(hookSilent) suppressed=\(suppressed) "
+            + "died=\(died) resent=\(resent) "
             + "discarded=\(discarded) dropped=\(dropped) log_lost=\(logLost) "
             + "unreported=\(unreported) record_writes=\(recordWrites) waiting=\(waiting) "
             + "dead_letters=\(deadLetters) open_circuits=\(openCircuits)"

@@ -647,7 +647,7 @@ import Testing
     ])
     func `an answer tells whether the hook is well`(status: Int, text: String, isWell: Bool) {
         let answer = RequestSender.answer(
-            FarAnswer(
+            DestinationAnswer(
                 result: .answered(status: status, retryAfterSeconds: 0),
                 content: Array(text.utf8)))
         guard case .silent(_, isWell) = answer else {

@@ -64,10 +64,12 @@ import Testing
             })
     }
 
-    @Test(.enabled(if: FarSide.isThere && SmallDisk.canBeMounted, FarSide.reasonOfAbsence))
+    @Test(
+        .enabled(
+            if: TestDestination.isThere && SmallDisk.canBeMounted, TestDestination.reasonOfAbsence))
     func `a disk that the record has filled holds back no wake-up`() throws {
         let disk = try #require(SmallDisk(byteCount: 64 << 10))
-        let far = try FarSide("hook", [Fixture.secretText])
+        let far = try TestDestination("hook", [Fixture.secretText])
         var settings = try TestKeys().settings(
             #"webhook: { secretFiles: ["DIR/secret"], allowHttp: true }, ratePerSecond: 0,"#)
         settings.relay.stateFile = "\(disk.path)/state"

@@ -72,7 +72,7 @@ import WakeTemplates
     @Test func `a failure on a connection says something of the target only`() {
         func outcome(_ reason: String, _ wasConnected: Bool, isOfTarget: Bool) -> SendOutcome {
             RequestSender.outcome(
-                FarAnswer(result: .failed(reason), wasConnected: wasConnected),
+                DestinationAnswer(result: .failed(reason), wasConnected: wasConnected),
                 isOfTarget: isOfTarget)
         }
         let failed = SendOutcome.failed("x", retryAfterSeconds: 0, isDestination: true)

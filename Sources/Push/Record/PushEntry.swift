@@ -17,7 +17,7 @@ package enum PushEntry: RecordedEntry, Hashable {
     case lost(LostWake)
     /// A dead letter was removed, or became a wake-up again.
     case found(sequence: UInt64)
-    /// The far side says that the target is gone; the broker is to remove it.
+    /// The destination says that the target is gone; the broker is to remove it.
     case gone(WakeKey)
     /// The broker has no such target.
     case removed(WakeKey)

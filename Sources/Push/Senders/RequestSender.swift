@@ -63,7 +63,8 @@ package enum RequestSender {
         "test", "to",
     ]
 
-    /// What is said of a wake-up. The target's address is in it only where the far side needs it.
+    /// What is said of a wake-up. The target's address is in it only where the
+    /// destination needs it.
     private static func facts(of wake: Wake) -> [(String, JSON5Node)] {
         var data: [(String, JSON5Node)] = [
             ("user", .text(wake.user)), ("from", .text(wake.from)), ("time", .number(wake.time)),
@@ -99,7 +100,7 @@ package enum RequestSender {
     /// - Parameter isOfTarget: whether the URL is a target's: then what it answers says nothing of
     ///   other targets of its host, which other users have named.
     package static func outcome(
-        _ answer: FarAnswer, isOfTarget: Bool = false
+        _ answer: DestinationAnswer, isOfTarget: Bool = false
     ) -> SendOutcome {
         switch answer.result {
         case .failed(AttemptResult.addressRefusal) where isOfTarget:
@@ -121,7 +122,7 @@ package enum RequestSender {
     }
 
     /// What the hook's answer means: `{"send":false}`, `{"content":{…}}`, or `{}` for the template.
-    package static func answer(_ answer: FarAnswer) -> HookAnswer {
+    package static func answer(_ answer: DestinationAnswer) -> HookAnswer {
         func silence(_ reason: String) -> HookAnswer {
             .silent(reason, isWell: !answer.result.isFault)
         }

@@ -4,8 +4,8 @@
 //
 //   * An event is acknowledged to the broker when its wake-ups are in the record, and the record is
 //     synced.
-//   * A wake-up leaves the record when the far side took it, when nobody needs it any more, or as a
-//     dead letter.
+//   * A wake-up leaves the record when the destination took it, when nobody needs it any more, or
+//     as a dead letter.
 //
 // A target has one wake-up at a time: a newer one replaces it, and waits while it is in flight.
 

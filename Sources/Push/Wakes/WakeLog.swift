@@ -7,13 +7,13 @@ import WakeTemplates
 package enum LogStep: UInt8, CaseIterable, Sendable {
     /// The broker asked for it.
     case asked = 0
-    /// The far side took it.
+    /// The destination took it.
     case sent = 1
     /// An attempt failed; another follows.
     case failed = 2
-    /// The far side does not take it.
+    /// The destination does not take it.
     case refused = 3
-    /// The far side says that the target does not exist any more.
+    /// The destination says that the target does not exist any more.
     case gone = 4
     // 5 was the removal at the broker, which the program's log has.
     /// A device came by itself.

@@ -1,5 +1,5 @@
-// Wake-ups from end to end: sleeping users, a real martletd, `martlet-gateway push`, and a far side
-// that fails. Relay and broker are killed.
+// Wake-ups from end to end: sleeping users, a real martletd, `martlet-gateway push`, and a
+// destination that fails. Relay and broker are killed.
 
 import Administration
 import Foundation

@@ -19,8 +19,8 @@ package enum HookAnswer: Sendable {
     case silent(String, isWell: Bool)
 }
 
-/// An answer of a far side over HTTP.
-package struct FarAnswer {
+/// An answer of a destination over HTTP.
+package struct DestinationAnswer {
     package var result: AttemptResult
     package var content: [UInt8]
     /// The time by its clock, in Unix seconds; 0 for none.
@@ -41,7 +41,7 @@ package struct FarAnswer {
     /// The content as JSON, if it is that.
     var node: JSON5Node? { try? JSON5Parser.parse(content, isOfOthers: true) }
 
-    /// A reason of the far side, where it is a word: nothing else of its answer reaches the log.
+    /// A reason of the destination, where it is a word: nothing else of its answer reaches the log.
     static func word(_ text: String?) -> String {
         guard let text, !text.isEmpty, text.utf8.count <= PushLimits.reasonByteCountMaximum,
             text.utf8.allSatisfy({
