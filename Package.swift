@@ -281,8 +281,8 @@ let package = Package(
                 "Primitives", "NetTransport", "CommandLineOptions", "Files", "JSON5", "Threads",
                 "TestSurroundings",
             ],
-            // The far sides, which Python interprets.
-            exclude: ["FarSides"]),
+            // The destinations, which Python interprets.
+            exclude: ["Destinations"]),
         .testTarget(
             name: "WebhooksTests",
             dependencies: [

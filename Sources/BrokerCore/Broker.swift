@@ -191,6 +191,7 @@ public struct Broker: ~Copyable, Sendable {
             case .wakeCheck(let index): checkWake(index, in: &step)
             case .brokerEvents: sendWaitingEvents(in: &step)
             case .held(let queue): releaseHeld(queue, in: &step)
+            case .forgottenQuestions(let questions): expireForgotten(questions, at: moment)
             case .housekeeping: runHousekeeping(at: moment)
             case .deliveries: deliverWaiting(untilWork: end, effects, in: &step)
             }

@@ -50,7 +50,7 @@ struct Deadlines: ~Copyable {
         case .housekeeping: isHousekeepingDue = false
         case .deliveries: areDeliveriesDue = false
         case .session, .will, .retained, .access, .login, .tracked, .receipts, .revision,
-            .wake, .wakeCheck, .brokerEvents, .held:
+            .wake, .wakeCheck, .brokerEvents, .held, .forgottenQuestions:
             break
         }
         return payload
@@ -73,6 +73,7 @@ enum DeadlinePayload {
     case wakeCheck(Index<WakeUser>)
     case brokerEvents
     case held(Index<HeldQueue>)
+    case forgottenQuestions(Index<ForgottenQuestions>)
 
     var raw: UInt64 {
         switch self {
@@ -90,6 +91,7 @@ enum DeadlinePayload {
         case .wakeCheck(let user): 11 << 32 | UInt64(user.place)
         case .brokerEvents: 12 << 32
         case .held(let queue): 13 << 32 | UInt64(queue.place)
+        case .forgottenQuestions(let questions): 14 << 32 | UInt64(questions.place)
         }
     }
 
@@ -110,6 +112,7 @@ enum DeadlinePayload {
         case 11: self = .wakeCheck(Index(place: place))
         case 12: self = .brokerEvents
         case 13: self = .held(Index(place: place))
+        case 14: self = .forgottenQuestions(Index(place: place))
         default: preconditionFailure("deadline payload \(raw)")
         }
     }

@@ -78,6 +78,12 @@ static inline long curl_active_socket(CURL *handle) {
     curl_easy_getinfo(handle, CURLINFO_ACTIVESOCKET, &socket);
     return (long)socket;
 }
+// Whether there was a connection on which the request could be sent.
+static inline int curl_was_connected(CURL *handle) {
+    curl_off_t microseconds = 0;
+    curl_easy_getinfo(handle, CURLINFO_PRETRANSFER_TIME_T, &microseconds);
+    return microseconds > 0;
+}
 static inline CURLMcode curl_multi_set_number(CURLM *multi, CURLMoption option, long value) {
     return curl_multi_setopt(multi, option, value);
 }

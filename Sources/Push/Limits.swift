@@ -105,6 +105,6 @@ public enum PushLimits {
     static let publicationMilliseconds: UInt64 = 10_000
     /// A key for datagrams has at least the length of the digest.
     static let datagramKeyByteCounts = 32...64
-    /// Characters of a far side's own reason that are kept.
+    /// Characters of a destination's own reason that are kept.
     static let reasonByteCountMaximum = 60
 }

@@ -28,6 +28,7 @@ struct PushRelay: ~Copyable {
     /// Attempts that wait for an access token.
     private var tokenless: [WakeDispatcher.Attempt] = []
     private var drainDeadline: Instant?
+    private var isConnected = false
     private var nextTotals = Instant.never
     private var nextResendLook = Instant(milliseconds: 0)
     private var answeredRequest: ResendRequest?
@@ -79,12 +80,18 @@ struct PushRelay: ~Copyable {
             if let position = dispatcher.takeAcknowledgement() { session?.acknowledge(position) }
             print()
             if let stopReason { return .refused(stopReason) }
-            if let drainDeadline, dispatcher.inFlightCount == 0 || now.instant >= drainDeadline {
+            if let drainDeadline, isQuiet || now.instant >= drainDeadline {
                 try leave()
                 return .stopped
             }
             wait()
         }
+    }
+
+    /// Whether nothing is under way, and the broker has been told what became of the wake-ups.
+    /// Without a connection it is told after the next start.
+    private var isQuiet: Bool {
+        dispatcher.inFlightCount == 0 && !(isConnected && dispatcher.hasReports)
     }
 
     /// Each request has a descriptor, and the usual limit is 1,024.
@@ -100,6 +107,7 @@ struct PushRelay: ~Copyable {
     private mutating func take(_ input: RelayInput, _ now: Moment) {
         switch input {
         case .connected(let terms):
+            isConnected = true
             dispatcher.connected(
                 as: terms.user, serverTime: terms.serverTime, now: now.instant)
             dispatcher.log(
@@ -107,6 +115,7 @@ struct PushRelay: ~Copyable {
                 "server=\(terms.server) user=\(quoted(terms.user.utf8)) "
                     + "session=\(terms.isNewInbox ? "new" : "present")")
         case .disconnected(let end):
+            isConnected = false
             let reason = end.reason.map { " reason=\($0.name)" } ?? ""
             dispatcher.log(
                 "disconnected",
@@ -259,9 +268,9 @@ struct PushRelay: ~Copyable {
     }
 
     private mutating func take(_ completion: TransferPool.Completion, _ now: Moment) {
-        let answer = FarAnswer(
+        let answer = DestinationAnswer(
             result: completion.result, content: completion.answer,
-            serverSeconds: completion.serverSeconds)
+            serverSeconds: completion.serverSeconds, wasConnected: completion.wasConnected)
         guard completion.tag != 0 else { return takeToken(answer, now) }
         guard let attempt = attempts.removeValue(forKey: completion.tag) else {
             preconditionFailure("request \(completion.tag) has ended before")
@@ -291,7 +300,7 @@ struct PushRelay: ~Copyable {
         dispatcher.finish(attempt, with: outcome, now: now)
     }
 
-    private mutating func takeToken(_ answer: FarAnswer, _ now: Moment) {
+    private mutating func takeToken(_ answer: DestinationAnswer, _ now: Moment) {
         let attempts = tokenless
         tokenless = []
         if let reason = fcm?.accept(token: answer, now: now) {

@@ -10,12 +10,14 @@ struct PushTotals: Hashable {
     var coalesced: UInt64 = 0
     var withdrawn: UInt64 = 0
     var expired: UInt64 = 0
+    /// Targets whose wake-ups got a later end, because the broker's clock was set.
+    var renewed: UInt64 = 0
     /// Wake-ups that the destination took, or whose last datagram was sent; and attempts.
     var delivered: UInt64 = 0
     var attempts: UInt64 = 0
     /// Attempts that failed and are repeated.
     var retried: UInt64 = 0
-    /// Targets that the far side calls gone, and those that the broker removed for it.
+    /// Targets that the destination calls gone, and those that the broker removed for it.
     var gone: UInt64 = 0
     var removed: UInt64 = 0
     /// Requests to the hook, and wake-ups without its answer, whether it was asked or not.
@@ -43,9 +45,10 @@ struct PushTotals: Hashable {
 
     var line: String {
         "asked=\(asked) malformed=\(malformed) coalesced=\(coalesced) withdrawn=\(withdrawn) "
-            + "expired=\(expired) delivered=\(delivered) attempts=\(attempts) retried=\(retried) "
-            + "gone=\(gone) removed=\(removed) hook_asked=\(hookAsked) "
-            + "hook_silent=\(hookSilent) suppressed=\(suppressed) died=\(died) resent=\(resent) "
+            + "expired=\(expired) renewed=\(renewed) delivered=\(delivered) "
+            + "attempts=\(attempts) retried=\(retried) gone=\(gone) removed=\(removed) "
+            + "hook_asked=\(hookAsked) hook_silent=\(hookSilent) suppressed=\(suppressed) "
+            + "died=\(died) resent=\(resent) "
             + "discarded=\(discarded) dropped=\(dropped) log_lost=\(logLost) "
             + "unreported=\(unreported) record_writes=\(recordWrites) waiting=\(waiting) "
             + "dead_letters=\(deadLetters) open_circuits=\(openCircuits)"

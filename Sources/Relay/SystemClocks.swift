@@ -5,10 +5,11 @@ import Primitives
 
 /// The clocks of the system.
 package enum SystemClocks {
-    /// The monotonic clock and the wall clock.
+    /// The monotonic clock and the wall clock. The former counts on while the machine is suspended,
+    /// as the broker's clock does (``BrokerTime``).
     package static var now: Moment {
         Moment(
-            instant: Instant(milliseconds: milliseconds(CLOCK_MONOTONIC)),
+            instant: Instant(milliseconds: milliseconds(CLOCK_BOOTTIME)),
             unixMilliseconds: milliseconds(CLOCK_REALTIME))
     }
 

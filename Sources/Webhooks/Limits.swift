@@ -52,6 +52,10 @@ public enum WebhookLimits {
     static let verdictMilliseconds: UInt64 = 100
     /// Questions that wait for their turn: as many as the broker holds of one app.
     static let questionsWaitingMaximum = 10_000
+    /// The same of one sender: a tenth, so that a few of them do not take the room of others. In
+    /// the default time for a decision, an endpoint answers fewer questions of one sender than
+    /// that.
+    static let questionsOfSenderMaximum = 1_000
     /// Between two attempts while the circuit of such an endpoint is open, in milliseconds: the
     /// first and the longest. People wait for their messages.
     static let deciderRetryMilliseconds: UInt64 = 500

@@ -8,9 +8,9 @@ import Testing
 
 @testable import Push
 
-@Suite(.enabled(if: FarSide.isThere, FarSide.reasonOfAbsence)) struct DelayTests {
+@Suite(.enabled(if: TestDestination.isThere, TestDestination.reasonOfAbsence)) struct DelayTests {
     @Test func `a tenth of dead targets keeps no living one waiting`() throws {
-        let far = try FarSide("hook", ["--quiet", Fixture.secretText])
+        let far = try TestDestination("hook", ["--quiet", Fixture.secretText])
         // It accepts connections, in the queue of the system, and never answers.
         let dead = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(dead) }

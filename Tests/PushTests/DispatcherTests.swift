@@ -221,6 +221,70 @@ import Testing
         }
     }
 
+    @Test func `a request from before the broker's clock was set has its time from its arrival`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request(time: 5_000, more: #","expires":605000"#))
+        relay.begin()
+        #expect(relay.ids == [1])
+        relay.finish(.down)
+        relay.time += 540_000
+        relay.begin()
+        #expect(relay.ids == [1])
+        relay.finish(.down)
+        relay.time += 60_000
+        relay.begin()
+        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.expired])
+    }
+
+    /// A broker whose clock stands in 1970 asks for a wake-up that is valid for ten minutes, and
+    /// whose destination is down.
+    private func relayOf1970() -> ModelRelay {
+        var relay = ModelRelay(Fixture.settings())
+        relay.dispatcher.connected(as: "relay", serverTime: 10_000, now: relay.now.instant)
+        relay.accept(Fixture.request(time: 10_000, more: #","expires":610000"#))
+        relay.begin()
+        relay.finish(.down)
+        relay.time += 60_000
+        relay.save()
+        return relay
+    }
+
+    @Test(arguments: [false, true])
+    func `a wake-up that waits while the broker's clock is set keeps its time`(isRestarted: Bool) {
+        var relay = relayOf1970()
+        if isRestarted {
+            relay = ModelRelay(Fixture.settings(), record: relay.record, time: relay.time)
+        } else {
+            relay.dispatcher.connected(
+                as: "relay", serverTime: relay.now.unixMilliseconds, now: relay.now.instant)
+        }
+        relay.begin()
+        #expect(relay.ids == [1])
+        relay.finish(.down)
+        #expect(relay.dispatcher.totals.renewed == 1)
+        // The new end is in the record.
+        relay.dispatcher.needSync(relay.now.instant)
+        relay.time += 20
+        relay.save()
+        let left = relay.record.wakes.map { Int($0.expiry) - Int(relay.now.unixMilliseconds) }
+        #expect(left.allSatisfy { $0 > 500_000 && $0 <= 600_000 } && left.count == 1, "\(left)")
+        relay.time += 660_000
+        relay.begin()
+        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.expired])
+    }
+
+    @Test func `a wake-up whose time ends while the relay is away is not renewed`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request(more: #","expires":1800000600000"#))
+        relay.time += 20
+        relay.save()
+        relay = ModelRelay(
+            Fixture.settings(), record: relay.record, time: relay.time + 86_400_000)
+        relay.begin()
+        #expect(relay.ids == [] && relay.dispatcher.deadLetters.map(\.cause) == [.expired])
+        #expect(relay.dispatcher.totals.renewed == 0)
+    }
+
     @Test func `the validity ends by the broker's clock, at most a week after its time`() {
         // The end that a request names is a year away.
         var relay = ModelRelay(Fixture.settings())
@@ -583,7 +647,7 @@ import Testing
     ])
     func `an answer tells whether the hook is well`(status: Int, text: String, isWell: Bool) {
         let answer = RequestSender.answer(
-            FarAnswer(
+            DestinationAnswer(
                 result: .answered(status: status, retryAfterSeconds: 0),
                 content: Array(text.utf8)))
         guard case .silent(_, isWell) = answer else {

@@ -57,17 +57,19 @@ import Testing
         relay.accept(Fixture.request())
         let snapshot = relay.dispatcher.snapshot
         let short = relay.dispatcher.shortSnapshot ?? []
-        #expect(snapshot.count == short.count + 1)
+        #expect(snapshot.count == short.count + 2)
         #expect(
             !short.contains { entry in
                 if case .log = entry { return true } else { return false }
             })
     }
 
-    @Test(.enabled(if: FarSide.isThere && SmallDisk.canBeMounted, FarSide.reasonOfAbsence))
+    @Test(
+        .enabled(
+            if: TestDestination.isThere && SmallDisk.canBeMounted, TestDestination.reasonOfAbsence))
     func `a disk that the record has filled holds back no wake-up`() throws {
         let disk = try #require(SmallDisk(byteCount: 64 << 10))
-        let far = try FarSide("hook", [Fixture.secretText])
+        let far = try TestDestination("hook", [Fixture.secretText])
         var settings = try TestKeys().settings(
             #"webhook: { secretFiles: ["DIR/secret"], allowHttp: true }, ratePerSecond: 0,"#)
         settings.relay.stateFile = "\(disk.path)/state"

@@ -175,7 +175,7 @@ private let noncharacter = String(decoding: [0xEF, 0xB7, 0x90] as [UInt8], as: U
         let now = Fixture.moment(0)
         for seconds in ["0", "1", "18446744073709551615"] {
             _ = fcm.tokenRequest(now: now)
-            let answer = FarAnswer(
+            let answer = DestinationAnswer(
                 result: .answered(status: 200, retryAfterSeconds: 0),
                 content: Array(#"{"access_token":"t","expires_in":\#(seconds)}"#.utf8))
             #expect(fcm.accept(token: answer, now: now) == nil)
@@ -219,7 +219,7 @@ private let noncharacter = String(decoding: [0xEF, 0xB7, 0x90] as [UInt8], as: U
             try #require(
                 try keys.settings("fcm: { serviceAccountFile: \"DIR/account.json\" },").fcm))
         let outcome = fcm.outcome(
-            FarAnswer(
+            DestinationAnswer(
                 result: .answered(status: status, retryAfterSeconds: 0),
                 content: Array(content.utf8)))
         if isGone {
@@ -236,11 +236,12 @@ private let noncharacter = String(decoding: [0xEF, 0xB7, 0x90] as [UInt8], as: U
         let apns = APNsSender([])
         let gone = AttemptResult.answered(status: 410, retryAfterSeconds: 0)
         #expect(
-            apns.outcome(FarAnswer(result: gone))
+            apns.outcome(DestinationAnswer(result: gone))
                 == .failed("status 410", retryAfterSeconds: 0, isDestination: true))
         let content = Array(#"{"reason":"Unregistered"}"#.utf8)
         #expect(
-            apns.outcome(FarAnswer(result: gone, content: content)) == .gone("Unregistered"))
+            apns.outcome(DestinationAnswer(result: gone, content: content))
+                == .gone("Unregistered"))
     }
 
     @Test func `no error shows a secret`() {

@@ -20,6 +20,7 @@ import Testing
             .badge(key, 4), .log(entry),
             .lost(LostWake(wake: Fixture.wake(.fcm), cause: .refused, reason: "x", time: 9)),
             .gone(WakeKey(user: "eve", id: 9)), .gone(key), .removed(key), .badge(key, 5),
+            .unreported(0),
         ]
     }
 

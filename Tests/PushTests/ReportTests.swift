@@ -50,6 +50,66 @@ import Testing
         #expect(lines.count == 1, "\(lines)")
     }
 
+    /// Gives the relay a record as its program does at the start.
+    private func beginRecord(_ relay: inout ModelRelay) {
+        relay.record = PushRecord()
+        for entry in relay.dispatcher.snapshot { relay.record.apply(entry) }
+    }
+
+    @Test(arguments: [false, true])
+    func `what the broker has not taken is reported after the next start`(isRenewed: Bool) {
+        var relay = ModelRelay(Fixture.settings())
+        beginRecord(&relay)
+        relay.accept(Fixture.request(ids: [1]))
+        #expect(next(&relay)?.count == 1)
+        relay.dispatcher.finish(report: .taken, now: relay.now)
+        relay.begin()
+        relay.finish(.down)
+        relay.time += 200
+        relay.begin()
+        relay.finish(.delivered)
+        #expect(next(&relay)?.count == 2)
+        relay.time += 500
+        relay.save()
+        if isRenewed { beginRecord(&relay) }
+        // It is killed before the broker answers.
+        var second = ModelRelay(Fixture.settings(), record: relay.record, time: relay.time)
+        beginRecord(&second)
+        #expect(
+            next(&second)?.map(\.step) == [LogStep.failed.rawValue, LogStep.sent.rawValue])
+        second.dispatcher.finish(report: .taken, now: second.now)
+        second.time += 500
+        second.save()
+        var third = ModelRelay(Fixture.settings(), record: second.record, time: second.time)
+        #expect(next(&third) == nil)
+        #expect(third.steps == ["asked", "failed down", "sent"])
+    }
+
+    @Test func `the log of an earlier version is not reported again`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request(ids: [1]))
+        relay.time += 20
+        relay.save()
+        #expect(relay.record.log.count == 1)
+        var second = ModelRelay(Fixture.settings(), record: relay.record, time: relay.time)
+        #expect(next(&second) == nil)
+    }
+
+    @Test func `a relay that stops waits for a broker that takes reports, and for no other`() {
+        for outcome in [ReportOutcome.taken, .failed, .refused("not-authorized")] {
+            var relay = ModelRelay(Fixture.settings())
+            relay.accept(Fixture.request(ids: [1]))
+            relay.begin()
+            relay.dispatcher.drain()
+            relay.finish(.delivered)
+            #expect(relay.dispatcher.hasReports)
+            #expect(relay.dispatcher.nextDeadline(now: relay.now.instant) <= relay.now.instant)
+            #expect(next(&relay)?.count == 2 && relay.dispatcher.hasReports)
+            relay.dispatcher.finish(report: outcome, now: relay.now)
+            #expect(!relay.dispatcher.hasReports)
+        }
+    }
+
     @Test func `a broker that is away costs bounded memory`() {
         var relay = ModelRelay(Fixture.settings())
         for number in 0..<UInt64(PushLimits.reportsMaximum + 5) {

@@ -40,6 +40,50 @@ import WakeTemplates
         #expect(relay.attempts.count == 8)
     }
 
+    @Test func `a target that hangs delays no other of its host`() {
+        var relay = ModelRelay(Fixture.settings { $0.concurrency = 8 })
+        relay.accept(request("bob", "https://h.example/a"))
+        relay.begin()
+        relay.finish(.delivered)
+        relay.accept(request("eve", "https://h.example/hangs"))
+        for _ in 1..<RelayLimits.circuitFailuresMaximum {
+            relay.begin()
+            #expect(relay.attempts.count == 1)
+            relay.time += 10_000
+            relay.finish(.hung("Timeout was reached"))
+            relay.time += 10_000
+        }
+        for number in 1...7 { relay.accept(request("u\(number)", "https://h.example/a")) }
+        relay.begin()
+        #expect(relay.attempts.count == 8)
+        relay.dispatcher.logTotals()
+        #expect(relay.dispatcher.totals.openCircuits == 0)
+        // Where all of them hang, the host has no more than a quarter of the requests.
+        while !relay.attempts.isEmpty { relay.finish(.hung("Timeout was reached")) }
+        relay.time += 10_000
+        relay.begin()
+        #expect(relay.attempts.count == 2)
+        // One that answers says that the host is well.
+        relay.finish(.delivered)
+        relay.begin()
+        #expect(relay.attempts.count > 2)
+    }
+
+    @Test func `a failure on a connection says something of the target only`() {
+        func outcome(_ reason: String, _ wasConnected: Bool, isOfTarget: Bool) -> SendOutcome {
+            RequestSender.outcome(
+                DestinationAnswer(result: .failed(reason), wasConnected: wasConnected),
+                isOfTarget: isOfTarget)
+        }
+        let failed = SendOutcome.failed("x", retryAfterSeconds: 0, isDestination: true)
+        #expect(outcome("x", true, isOfTarget: true) == .hung("x"))
+        #expect(outcome("x", false, isOfTarget: true) == failed)
+        #expect(outcome("x", true, isOfTarget: false) == failed)
+        #expect(
+            outcome(AttemptResult.addressRefusal, false, isOfTarget: true)
+                == .refused("address-not-allowed", isFinal: false))
+    }
+
     @Test func `a user has two requests at a time to hosts that users choose`() {
         var relay = ModelRelay(Fixture.settings())
         relay.accept(Fixture.request("eve", ids: Array(1...8)))

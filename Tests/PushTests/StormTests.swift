@@ -111,10 +111,10 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: FarSide.isThere, FarSide.reasonOfAbsence))
+    @Test(.enabled(if: TestDestination.isThere, TestDestination.reasonOfAbsence))
     func `a full disk loses nothing, and what waits is sent after a restart`() throws {
         guard let disk = SmallDisk(byteCount: 256 << 10) else { return }
-        let far = try FarSide("hook", ["--plan", "w=500", Fixture.secretText])
+        let far = try TestDestination("hook", ["--plan", "w=500", Fixture.secretText])
         let keys = TestKeys()
         var settings = try keys.settings(
             #"webhook: { secretFiles: ["DIR/secret"], allowHttp: true },"#)

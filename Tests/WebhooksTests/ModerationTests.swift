@@ -25,9 +25,13 @@ private struct ModelModerator {
 
     /// The broker asks.
     @discardableResult
-    mutating func ask(_ number: Int, _ content: String = #""to":["bob"],"t":0,"b":"hi""#) -> Bool {
+    mutating func ask(
+        _ number: Int, _ content: String = #""to":["bob"],"t":0,"b":"hi""#,
+        from user: String = "ann",
+        left: Int = 2_000
+    ) -> Bool {
         let json =
-            #"{"event":"MESSAGE_QUESTION","user":"ann","number":\#(number),"left":2000,"#
+            #"{"event":"MESSAGE_QUESTION","user":"\#(user)","number":\#(number),"left":\#(left),"#
             + content + #","time":5}"#
         let isQuestion = dispatcher.accept(
             IncomingMessage(
@@ -218,6 +222,53 @@ private struct ModelModerator {
         moderator.time += 1_500
         moderator.run()
         #expect(moderator.told == ["2/later"])
+    }
+
+    @Test func `senders take turns`() {
+        var moderator = ModelModerator(Self.decider { $0.concurrency = 1 })
+        for number in 1...5 { moderator.ask(number) }
+        moderator.ask(11, from: "eve")
+        moderator.ask(21, from: "zoe")
+        moderator.ask(12, from: "eve")
+        for _ in 0..<8 { moderator.answer(#"{"verdict":"accept"}"#) }
+        #expect(
+            moderator.told == [1, 2, 11, 21, 3, 12, 4, 5].map { "\($0)/accept" })
+        // A sender that had none has its turn again.
+        moderator.ask(6)
+        moderator.ask(7)
+        moderator.ask(13, from: "eve")
+        #expect(moderator.attempts.count == 1)
+        for _ in 0..<3 { moderator.answer(#"{"verdict":"accept"}"#) }
+        #expect(moderator.told.suffix(3) == [6, 7, 13].map { "\($0)/accept" })
+    }
+
+    @Test func `a question whose time is over is not asked, whoever has the turn`() {
+        var moderator = ModelModerator(Self.decider { $0.concurrency = 1 })
+        for number in 1...3 { moderator.ask(number) }
+        moderator.time += 500
+        // The broker gives less time since a reload.
+        moderator.ask(11, from: "eve", left: 600)
+        moderator.ask(12, from: "eve")
+        moderator.time += 500
+        moderator.run()
+        moderator.answer(#"{"verdict":"accept"}"#)
+        #expect(moderator.told == ["1/accept", "11/later"])
+        moderator.time += 500
+        moderator.run()
+        #expect(moderator.told.last == "3/later")
+        moderator.answer(#"{"verdict":"accept"}"#)
+        #expect(moderator.told.last == "2/accept" && moderator.attempts.count == 1)
+        moderator.answer(#"{"verdict":"accept"}"#)
+        #expect(moderator.told.last == "12/accept")
+        #expect(moderator.dispatcher.nextDeadline == .never)
+    }
+
+    @Test func `one sender does not take the room of others`() {
+        var moderator = ModelModerator(Self.decider { $0.concurrency = 1 })
+        for number in 0...(WebhookLimits.questionsOfSenderMaximum + 1) { moderator.ask(number) }
+        #expect(moderator.told == ["\(WebhookLimits.questionsOfSenderMaximum + 1)/later"])
+        moderator.ask(9_999, from: "eve")
+        #expect(moderator.told.count == 1)
     }
 
     @Test func `a stop answers what waits`() {

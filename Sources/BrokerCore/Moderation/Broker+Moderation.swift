@@ -358,7 +358,8 @@ extension Broker {
     }
 
     /// Forgets the held messages of a session whose connection ends, but not the transient ones,
-    /// whose clients have nothing to wait for.
+    /// whose clients have nothing to wait for. The moderator has the questions about them all the
+    /// same, so they count for the user until they are decided or too old.
     @inline(never)
     mutating func forgetHeld(of session: Index<Session>) {
         guard let queue = moderation.queue(of: session) else { return }
@@ -366,6 +367,12 @@ extension Broker {
         counters.heldForgotten += UInt64(forgotten.count)
         workload.charge(forgotten.count / CoreLimits.looksPerWork)
         for send in forgotten { giveBack(send.request, of: session) }
+        let user = sessions[session].user
+        if let questions = moderation.keep(
+            questionsAbout: forgotten, of: user, app: registry.users[user].app)
+        {
+            armForgotten(questions)
+        }
         deadlines.cancel(moderation[queue].token)
         moderation[queue].token = .none
         guard moderation[queue].count > 0 else {
@@ -375,6 +382,36 @@ extension Broker {
         let first = moderation[queue].first
         moderation[queue].token = deadlines.insert(
             .held(queue), at: first.verdict == nil ? first.deadline : Instant(milliseconds: 0))
+    }
+
+    // MARK: - Forgotten questions
+
+    private mutating func armForgotten(_ questions: Index<ForgottenQuestions>) {
+        deadlines.cancel(moderation[questions].token)
+        moderation[questions].token = deadlines.insert(
+            .forgottenQuestions(questions), at: moderation[questions].deadline)
+    }
+
+    /// Some questions about forgotten messages are too old to be worth a decision.
+    mutating func expireForgotten(_ questions: Index<ForgottenQuestions>, at moment: Moment) {
+        moderation[questions].token = .none
+        workload.charge(moderation[questions].count / CoreLimits.looksPerWork)
+        let now = moment.instant
+        if moderation.end(questions, where: { $1 <= now }) { armForgotten(questions) }
+    }
+
+    /// The moderator has decided on a message that is forgotten.
+    mutating func settleForgotten(_ question: UInt64, ofApp app: Index<App>) {
+        guard let questions = moderation.forgotten(ofQuestion: question),
+            moderation[questions].app == app
+        else { return }
+        workload.charge(moderation[questions].count / CoreLimits.looksPerWork)
+        let token = moderation[questions].token
+        if moderation.end(questions, where: { number, _ in number == question }) {
+            armForgotten(questions)
+        } else {
+            deadlines.cancel(token)
+        }
     }
 
     // MARK: - The sender

@@ -42,6 +42,7 @@ extension Broker {
             let send = moderation.send(ofQuestion: form.question, in: queue)
         else {
             counters.verdictsLate += 1
+            settleForgotten(form.question, ofApp: app)
             acknowledge(request, of: moderator, .noMatchingSubscribers, in: &step)
             return
         }

@@ -45,8 +45,9 @@ public struct ModerationPolicy: Hashable, Sendable {
 }
 
 extension CoreLimits {
-    /// Messages of one sender that wait for verdicts. Reading from a client stops far below it
-    /// (``heldPauseCount``); one burst that was read already has 2,048 messages.
+    /// Messages of one user that wait for verdicts, with the questions of its connections that have
+    /// ended. Reading from a client stops far below it (``heldPauseCount``); one burst that was
+    /// read already has 2,048 messages.
     static let heldOfSenderMaximum = 4_096
     /// Bytes of these: 16 of the largest payloads.
     static let heldBytesOfSenderMaximum = 4 << 20

@@ -3,7 +3,8 @@
 //
 // Invariants: a queue has at least one message; a session has at most one queue; the number of a
 // question without a verdict leads to the queue of its message; numbers rise within a queue; the
-// counts of an app are the sums of its queues.
+// counts of an app are the sums of its queues; those of a user are the sums of its queues and of
+// its forgotten questions.
 
 import Primitives
 
@@ -52,11 +53,30 @@ private struct HeldSum {
     var byteCount = 0
 }
 
+/// Questions whose messages were forgotten with the connection of their sender. A moderator has
+/// them until it decides, or until they are too old to be worth a decision.
+struct ForgottenQuestions {
+    let user: Index<User>
+    let app: Index<App>
+    /// In the order in which they were asked.
+    fileprivate var questions: [(number: UInt64, deadline: Instant, byteCount: Int)]
+    /// Until the first deadline.
+    var token = TimerWheel.Token.none
+
+    /// When the first one is over.
+    var deadline: Instant {
+        questions.dropFirst().reduce(questions[0].deadline) { min($0, $1.deadline) }
+    }
+    var count: Int { questions.count }
+}
+
 /// The messages that wait for verdicts.
 struct ModerationTable: ~Copyable {
     private(set) var queues = Slab<HeldQueue>()
     private var queuesOfSessions: [Index<Session>: Index<HeldQueue>] = [:]
     private var queuesOfQuestions: [UInt64: Index<HeldQueue>] = [:]
+    private(set) var forgotten = Slab<ForgottenQuestions>()
+    private var forgottenQuestions: [UInt64: Index<ForgottenQuestions>] = [:]
     private var sums: [Index<App>: HeldSum] = [:]
     private var sumsOfUsers: [Index<User>: HeldSum] = [:]
     private var lastQuestion: UInt64 = 0
@@ -99,7 +119,9 @@ struct ModerationTable: ~Copyable {
         return lastQuestion
     }
 
-    /// The limit that forbids one more message of a user.
+    /// The limit that forbids one more message of a user. Forgotten questions count for the user,
+    /// whom a new connection would otherwise give as many questions again. They do not count for
+    /// the app: whoever loses its connection would take the room of others.
     func limit(of user: Index<User>, app: Index<App>, adding byteCount: Int) -> LimitName {
         let own = sumsOfUsers[user] ?? HeldSum()
         guard own.count < CoreLimits.heldOfSenderMaximum,
@@ -252,7 +274,69 @@ struct ModerationTable: ~Copyable {
         return forgotten
     }
 
+    // MARK: - Forgotten questions
+
+    /// Keeps count of the questions about forgotten messages of a user on which nobody has decided.
+    /// Nil if there are none.
+    mutating func keep(
+        questionsAbout sends: [HeldSend], of user: Index<User>, app: Index<App>
+    ) -> Index<ForgottenQuestions>? {
+        let questions = sends.filter { $0.question != 0 && $0.verdict == nil }.map {
+            (number: $0.question, deadline: $0.deadline, byteCount: $0.byteCount)
+        }
+        guard !questions.isEmpty else { return nil }
+        let index = forgotten.insert(
+            ForgottenQuestions(user: user, app: app, questions: questions)
+        ).index
+        for question in questions {
+            forgottenQuestions[question.number] = index
+            Self.add(1, question.byteCount, to: &sumsOfUsers[user])
+        }
+        return index
+    }
+
+    /// Where a question about a forgotten message is counted.
+    func forgotten(ofQuestion number: UInt64) -> Index<ForgottenQuestions>? {
+        forgottenQuestions[number]
+    }
+
+    subscript(index: Index<ForgottenQuestions>) -> ForgottenQuestions {
+        get { forgotten[index] }
+        _modify { yield &forgotten[index] }
+    }
+
+    /// Counts questions no more for which the condition holds.
+    ///
+    /// - Returns: whether some are left; otherwise the index is removed.
+    mutating func end(
+        _ index: Index<ForgottenQuestions>, where isOver: (UInt64, Instant) -> Bool
+    ) -> Bool {
+        let user = forgotten[index].user
+        for question in forgotten[index].questions where isOver(question.number, question.deadline)
+        {
+            forgottenQuestions[question.number] = nil
+            Self.add(-1, -question.byteCount, to: &sumsOfUsers[user])
+        }
+        forgotten[index].questions.removeAll { isOver($0.number, $0.deadline) }
+        guard forgotten[index].questions.isEmpty else { return true }
+        forgotten.remove(index)
+        return false
+    }
+
     func checkInvariants() {
+        var forgottenCount = 0
+        for index in forgotten.places where forgotten.contains(index) {
+            precondition(forgotten[index].count > 0, "no forgotten question at \(index.place)")
+            for question in forgotten[index].questions {
+                precondition(
+                    forgottenQuestions[question.number] == index,
+                    "forgotten question \(question.number) is not found")
+            }
+            forgottenCount += forgotten[index].count
+        }
+        precondition(
+            forgottenCount == forgottenQuestions.count,
+            "\(forgottenCount) forgotten questions, not \(forgottenQuestions.count)")
         var (count, sessionCount, questionCount) = (0, 0, 0)
         for index in queues.places where queues.contains(index) {
             precondition(queues[index].count > 0, "queue \(index.place) holds nothing")
@@ -277,7 +361,7 @@ struct ModerationTable: ~Copyable {
         precondition(count == self.count, "\(count) messages are held, not \(self.count)")
         precondition(
             sums.values.reduce(0) { $0 + $1.count } == count
-                && sumsOfUsers.values.reduce(0) { $0 + $1.count } == count,
+                && sumsOfUsers.values.reduce(0) { $0 + $1.count } == count + forgottenCount,
             "\(count) messages are not counted")
         precondition(
             sessionCount == queuesOfSessions.count && questionCount == queuesOfQuestions.count,

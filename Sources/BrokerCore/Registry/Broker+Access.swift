@@ -312,6 +312,7 @@ extension Broker {
             else {
                 throw ConnectRefusal(reason: .notAuthorized)
             }
+            if limits.hasModeration { try checkModerator(identity) }
             let oldRights = live.accesses[access(of: session)].rights
             withdrawAccess(of: session)
             grant(identity.access, to: session, at: step.moment)

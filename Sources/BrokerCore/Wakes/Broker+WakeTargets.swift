@@ -214,7 +214,8 @@ extension Broker {
         return WakeTargetResult(reason: .success, identifier: target.identifier)
     }
 
-    /// Removes a target. Without its last one, the user is not woken any more.
+    /// Removes a target. Without its last one, the user is not woken any more; the interval after
+    /// its last request remains, for a target that is set again.
     private mutating func remove(
         wakeTarget identifier: UInt64, of user: Index<User>, in step: inout Step
     ) -> Bool {
@@ -224,7 +225,8 @@ extension Broker {
         commits.remove(
             .wakeTargets, renewable: [wakeKey(ofUser: user) + RecordKey.number(identifier)])
         endWaking(index, removed: identifier, in: &step)
-        if wakes[index].targets.isEmpty { wakes.remove(index) }
+        guard wakes[index].targets.isEmpty else { return true }
+        if wakes[index].token == .none { wakes.remove(index) } else { wakes.rest(index) }
         return true
     }
 

@@ -268,6 +268,7 @@ extension Broker {
     mutating func wakeDue(_ index: Index<WakeUser>, in step: inout Step) {
         wakes[index].token = .none
         wakes[index].isGrace = false
+        if wakes[index].isResting { return wakes.remove(index) }
         guard wakes[index].isDue else { return }
         let user = wakes[index].user
         let isWaiting = waitingCount(of: user) > 0 || wakes[index].unqueuedCount > 0
@@ -325,15 +326,19 @@ extension Broker {
     @inline(never)
     mutating func noteBack(_ session: Index<Session>, in step: inout Step) {
         let user = sessions[session].user
+        if let resting = wakes.restingIndex(of: user) {
+            endToken(of: resting)
+            wakes.remove(resting)
+        }
         guard let index = wakes.index(of: user) else { return }
         let device = Array(sessions[session].device)
         setSilent(false, index) { $0.device.isEmpty || $0.device == device }
+        endToken(of: index)
         settle(index, in: &step)
     }
 
-    /// Ends what was asked for a user and what waits for a request.
+    /// Ends what was asked for a user and what waits for a request. The interval remains.
     private mutating func settle(_ index: Index<WakeUser>, in step: inout Step) {
-        endToken(of: index)
         wakes[index].isDue = false
         wakes[index].unqueuedCount = 0
         wakes.hold(nil, of: index)
@@ -352,12 +357,13 @@ extension Broker {
         guard wakes[index].targets.isEmpty else { return }
         // Each of the targets that were asked for was told when it was removed.
         wakes[index].wasAsked = false
+        if wakes[index].isGrace { endToken(of: index) }
         settle(index, in: &step)
     }
 
     /// Removes the targets of a user who is deleted. The relay was told before, or is deleted too.
     mutating func forgetWaking(of user: Index<User>) {
-        guard let index = wakes.index(of: user) else { return }
+        guard let index = wakes.index(of: user) ?? wakes.restingIndex(of: user) else { return }
         endToken(of: index)
         wakes.hold(nil, of: index)
         for target in wakes[index].targets {
@@ -498,8 +504,9 @@ extension Broker {
                 continue
             }
             let user = wakes[index].user
+            // No row says of which targets the relay was told: tests write none.
+            wakes[index].name(wakes[index].targets)
             guard let policy = wakePolicy(of: user) else { continue }
-            if wakes[index].wasAsked { wakes[index].name(wakes[index].targets) }
             let isWaiting = waitingCount(of: user) > 0
             if isWaiting { noteUnknownDeadlines(of: index, at: moment) }
             if wakes[index].wasAsked, !wakes[index].isDue {

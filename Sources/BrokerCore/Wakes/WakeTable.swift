@@ -1,8 +1,9 @@
 // The users with wake targets: their targets, and whether the relay was asked to wake them. It
 // knows users by their index, and no session and no message.
 //
-// Invariants: a user has at most one entry; an entry without targets was asked or is removed; a
-// user has at most `CoreLimits.wakeTargetsMaximum` targets, in the order of their ids.
+// Invariants: a user has at most one entry; an entry without targets rests until the end of its
+// interval, so that to remove the last target and to set it again makes no request early; a user
+// has at most `CoreLimits.wakeTargetsMaximum` targets, in the order of their ids.
 
 import Primitives
 
@@ -40,6 +41,8 @@ struct WakeUser: Sendable {
     var isGrace = false
     /// Whether a deadline will look whether something waits.
     var isCheckDue = false
+    /// Whether the user has no targets, and the interval after its last request has not ended.
+    fileprivate(set) var isResting = false
 
     init(user: Index<User>) { self.user = user }
 
@@ -72,6 +75,7 @@ struct WakeMarks: OptionSet, Hashable {
 struct WakeTable: ~Copyable {
     private(set) var users = Slab<WakeUser>()
     private var indexes: [Index<User>: Index<WakeUser>] = [:]
+    private var restingCount = 0
     /// What the sender of the message that is being routed gave for those who are woken.
     var push: [UInt8] = []
     /// The last message of which news were made, and how many users were woken at once for it.
@@ -90,9 +94,18 @@ struct WakeTable: ~Copyable {
     @inline(__always)
     var isEmpty: Bool { users.count == 0 }
 
-    var count: Int { users.count }
+    /// Users with targets.
+    var count: Int { users.count - restingCount }
 
-    func index(of user: Index<User>) -> Index<WakeUser>? { indexes[user] }
+    /// The entry of a user with targets.
+    func index(of user: Index<User>) -> Index<WakeUser>? {
+        indexes[user].flatMap { users[$0].isResting ? nil : $0 }
+    }
+
+    /// The entry of a user without targets whose interval has not ended.
+    func restingIndex(of user: Index<User>) -> Index<WakeUser>? {
+        indexes[user].flatMap { users[$0].isResting ? $0 : nil }
+    }
 
     subscript(index: Index<WakeUser>) -> WakeUser {
         get { users[index] }
@@ -110,6 +123,7 @@ struct WakeTable: ~Copyable {
 
     /// Adds a target, or changes the one that has its id.
     mutating func set(_ target: WakeTarget, of index: Index<WakeUser>) {
+        endRest(of: index)
         if let position = users[index].targets.firstIndex(where: {
             $0.identifier == target.identifier
         }) {
@@ -134,10 +148,25 @@ struct WakeTable: ~Copyable {
         users[index].targets[position].isSilent = isSilent
     }
 
+    /// Keeps a user without targets until the deadline that it has.
+    mutating func rest(_ index: Index<WakeUser>) {
+        let count = users[index].targets.count
+        precondition(count == 0, "a user with \(count) wake targets rests")
+        users[index].isResting = true
+        restingCount += 1
+    }
+
+    private mutating func endRest(of index: Index<WakeUser>) {
+        guard users[index].isResting else { return }
+        users[index].isResting = false
+        restingCount -= 1
+    }
+
     /// Removes a user without targets, who has no deadline.
     mutating func remove(_ index: Index<WakeUser>) {
         let count = users[index].targets.count
         precondition(count == 0, "a user with \(count) wake targets is removed")
+        endRest(of: index)
         indexes[users[index].user] = nil
         users.remove(index)
     }
@@ -240,14 +269,23 @@ struct WakeTable: ~Copyable {
     func checkInvariants() {
         precondition(
             indexes.count == users.count, "\(indexes.count) of \(users.count) users are found")
-        var heldCount = 0
+        var (heldCount, restingCount) = (0, 0)
         for index in users.places where users.contains(index) {
             precondition(
                 indexes[users[index].user] == index, "user \(users[index].user) is not found")
+            let rests = users[index].isResting
             precondition(
-                !users[index].targets.isEmpty, "user \(users[index].user) has no wake target")
+                users[index].targets.isEmpty == rests,
+                "user \(users[index].user) has \(users[index].targets.count) wake targets")
+            precondition(
+                !rests || users[index].token != .none && !users[index].isDue,
+                "user \(users[index].user) has no wake target, and no interval to wait for")
+            restingCount += rests ? 1 : 0
             heldCount += users[index].news == nil ? 0 : 1
         }
+        precondition(
+            restingCount == self.restingCount,
+            "\(restingCount) users rest, not \(self.restingCount)")
         precondition(
             heldCount == self.heldCount, "news of \(heldCount) users, not \(self.heldCount)")
     }

@@ -17,12 +17,15 @@ package enum PushEntry: RecordedEntry, Hashable {
     case lost(LostWake)
     /// A dead letter was removed, or became a wake-up again.
     case found(sequence: UInt64)
-    /// The far side says that the target is gone; the broker is to remove it.
+    /// The destination says that the target is gone; the broker is to remove it.
     case gone(WakeKey)
     /// The broker has no such target.
     case removed(WakeKey)
     /// The broker's template of a kind, as JSON; empty for none.
     case template(WakeKind, [UInt8])
+    /// So many of the entries of the log before it, the newest ones, have not been reported to the
+    /// broker. A record without it is of an earlier version, which reported from memory.
+    case unreported(UInt64)
 }
 
 extension PushEntry {
@@ -73,6 +76,9 @@ extension PushEntry {
             body.write(UInt8(10))
             body.write(kind.number)
             body.write(json)
+        case .unreported(let count):
+            body.write(UInt8(11))
+            body.write(count)
         }
     }
 
@@ -140,6 +146,7 @@ extension PushEntry {
                 let json = body.bytes()
             else { return nil }
             return .template(kind, json)
+        case 11: return body.number().map { .unreported($0) }
         default: return nil
         }
     }

@@ -11,6 +11,9 @@ package struct PushRecord: RecordedContent {
     private var lost: [UInt64: LostWake] = [:]
     package private(set) var gone: Set<WakeKey> = []
     package private(set) var log: [LogEntry] = []
+    /// Entries at the end of the log that the broker has not taken; nil if an earlier version of
+    /// the relay did not write it.
+    private var unreportedCount: Int?
     package private(set) var templates: [WakeKind: [UInt8]] = [:]
     /// The highest number that was used.
     package private(set) var highestSequence: UInt64 = 0
@@ -23,6 +26,9 @@ package struct PushRecord: RecordedContent {
         lost.values.sorted { ($0.time, $0.wake.sequence) < ($1.time, $1.wake.sequence) }
     }
 
+    /// What the broker is to be told, oldest first.
+    package var unreported: ArraySlice<LogEntry> { log.suffix(unreportedCount ?? 0) }
+
     package mutating func apply(_ entry: PushEntry) {
         switch entry {
         case .position(let position): self.position = position
@@ -33,11 +39,13 @@ package struct PushRecord: RecordedContent {
         case .badge(let key, let number): badges[key] = number == 0 ? nil : number
         case .log(let entry):
             log.append(entry)
+            unreportedCount? += 1
             highestSequence = max(highestSequence, entry.sequence)
         case .lost(let letter):
             lost[letter.wake.sequence] = letter
             highestSequence = max(highestSequence, letter.wake.sequence)
         case .found(let sequence): lost[sequence] = nil
+        case .unreported(let count): unreportedCount = Int(clamping: count)
         case .gone(let key): gone.insert(key)
         case .template(let kind, let json): templates[kind] = json.isEmpty ? nil : json
         case .removed(let key):

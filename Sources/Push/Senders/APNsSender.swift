@@ -98,12 +98,12 @@ package struct APNsSender {
     }
 
     /// What an answer means.
-    package func outcome(_ answer: FarAnswer) -> SendOutcome {
+    package func outcome(_ answer: DestinationAnswer) -> SendOutcome {
         guard case .answered(let status, let retryAfter) = answer.result else {
             if case .failed(let reason) = answer.result { return AttemptResult.failure(reason) }
             preconditionFailure("\(answer.result)")
         }
-        let word = FarAnswer.word(answer.node?["reason"]?.text)
+        let word = DestinationAnswer.word(answer.node?["reason"]?.text)
         let reason = word.isEmpty ? "status \(status)" : word
         switch status {
         case 200: return .delivered
@@ -126,7 +126,7 @@ package struct APNsSender {
     ///
     /// - Returns: how far, in seconds, positive if the relay's clock is ahead; nil for another
     ///   answer.
-    package func clockOffset(_ answer: FarAnswer, now: Moment) -> Int? {
+    package func clockOffset(_ answer: DestinationAnswer, now: Moment) -> Int? {
         guard case .answered(403, _) = answer.result,
             ["ExpiredProviderToken", "InvalidProviderToken"].contains(
                 answer.node?["reason"]?.text ?? "")

@@ -52,7 +52,7 @@ package struct FCMSender {
     /// The answer to the request for an access token.
     ///
     /// - Returns: why there is none; nil if there is one.
-    package mutating func accept(token answer: FarAnswer, now: Moment) -> String? {
+    package mutating func accept(token answer: DestinationAnswer, now: Moment) -> String? {
         isAsked = false
         switch answer.result {
         case .failed(let reason): return reason
@@ -60,7 +60,7 @@ package struct FCMSender {
             guard status == 200, let text = answer.node?["access_token"]?.text, !text.isEmpty,
                 text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
             else {
-                let word = FarAnswer.word(answer.node?["error"]?.text)
+                let word = DestinationAnswer.word(answer.node?["error"]?.text)
                 return word.isEmpty ? "status \(status)" : word
             }
             let seconds = answer.node?["expires_in"]?.number ?? 3_600
@@ -99,17 +99,17 @@ package struct FCMSender {
     }
 
     /// What an answer means.
-    package mutating func outcome(_ answer: FarAnswer) -> SendOutcome {
+    package mutating func outcome(_ answer: DestinationAnswer) -> SendOutcome {
         guard case .answered(let status, let retryAfter) = answer.result else {
             if case .failed(let reason) = answer.result { return AttemptResult.failure(reason) }
             preconditionFailure("\(answer.result)")
         }
         if status == 200 { return .delivered }
         let error = answer.node?["error"]
-        var word = FarAnswer.word(error?["status"]?.text)
+        var word = DestinationAnswer.word(error?["status"]?.text)
         if case .array(let details)? = error?["details"]?.value {
             for detail in details {
-                let code = FarAnswer.word(detail["errorCode"]?.text)
+                let code = DestinationAnswer.word(detail["errorCode"]?.text)
                 if !code.isEmpty { word = code }
             }
         }

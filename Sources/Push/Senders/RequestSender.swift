@@ -63,7 +63,8 @@ package enum RequestSender {
         "test", "to",
     ]
 
-    /// What is said of a wake-up. The target's address is in it only where the far side needs it.
+    /// What is said of a wake-up. The target's address is in it only where the
+    /// destination needs it.
     private static func facts(of wake: Wake) -> [(String, JSON5Node)] {
         var data: [(String, JSON5Node)] = [
             ("user", .text(wake.user)), ("from", .text(wake.from)), ("time", .number(wake.time)),
@@ -99,9 +100,14 @@ package enum RequestSender {
     /// - Parameter isOfTarget: whether the URL is a target's: then what it answers says nothing of
     ///   other targets of its host, which other users have named.
     package static func outcome(
-        _ answer: FarAnswer, isOfTarget: Bool = false
+        _ answer: DestinationAnswer, isOfTarget: Bool = false
     ) -> SendOutcome {
         switch answer.result {
+        case .failed(AttemptResult.addressRefusal) where isOfTarget:
+            // The rules change with a restart, and names with time: it is tried a few times.
+            return .refused(AttemptResult.addressRefusal, isFinal: false)
+        // The host took the connection, so what hangs is what the URL names on it.
+        case .failed(let reason) where isOfTarget && answer.wasConnected: return .hung(reason)
         case .failed(let reason): return AttemptResult.failure(reason)
         case .answered(let status, let retryAfter):
             switch status {
@@ -116,7 +122,7 @@ package enum RequestSender {
     }
 
     /// What the hook's answer means: `{"send":false}`, `{"content":{…}}`, or `{}` for the template.
-    package static func answer(_ answer: FarAnswer) -> HookAnswer {
+    package static func answer(_ answer: DestinationAnswer) -> HookAnswer {
         func silence(_ reason: String) -> HookAnswer {
             .silent(reason, isWell: !answer.result.isFault)
         }

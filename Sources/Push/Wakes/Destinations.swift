@@ -1,6 +1,10 @@
 // The destinations of wake-ups: for each one a queue, its circuit, and how many requests it has.
 // Those whose last request failed, or that answer slowly, share a quarter of all requests, and
 // those that were never tried a half, so that they do not delay the others.
+//
+// A target that hangs on a host that takes connections says nothing of other targets of that host,
+// which other users have named: it has one request at a time, and waits by itself. Where all of
+// them hang, the host is slow.
 
 import Primitives
 import Relay
@@ -29,10 +33,20 @@ struct Destinations {
         var health = Health.untried
         /// The moving average of the time to an answer, in milliseconds; nil before the first one.
         var answerMilliseconds: UInt64?
+        /// Requests in a row that hung after they were connected.
+        var hangCount = 0
 
         mutating func noteAnswer(after milliseconds: UInt64) {
             answerMilliseconds =
                 answerMilliseconds.map { $0 - $0 / 4 + milliseconds / 4 } ?? milliseconds
+            hangCount = 0
+        }
+
+        /// - Parameter isFault: whether the last request failed because of the destination.
+        func health(after isFault: Bool) -> Health {
+            if isFault || hangCount >= RelayLimits.circuitFailuresMaximum { return .slow }
+            guard let answerMilliseconds else { return health }
+            return answerMilliseconds > PushLimits.answerMillisecondsMaximum ? .slow : .answering
         }
     }
 
@@ -125,11 +139,12 @@ struct Destinations {
     ///
     /// - Parameters:
     ///   - isFault: whether the destination as a whole failed.
+    ///   - isHang: whether the target did not answer, after the destination took the connection.
     ///   - advised: the wait that it asked for, in milliseconds; 0 for none.
     ///   - begun: when the request began.
     ///   - wait: the wait after so many openings of the circuit, in milliseconds.
     mutating func finish(
-        _ name: String, isFault: Bool, advised: UInt64, begun: Instant, now: Instant,
+        _ name: String, isFault: Bool, isHang: Bool, advised: UInt64, begun: Instant, now: Instant,
         wait: (Int) -> UInt64
     ) -> Change? {
         end(name)
@@ -143,10 +158,12 @@ struct Destinations {
         } else {
             change = destinations[name]!.circuit.succeeded() ? .closed : nil
         }
-        if !isFault { destinations[name]!.noteAnswer(after: now.milliseconds(since: begun)) }
-        let average = destinations[name]!.answerMilliseconds ?? 0
-        let isSlow = isFault || average > PushLimits.answerMillisecondsMaximum
-        setHealth(name, isSlow ? .slow : .answering)
+        if isHang {
+            destinations[name]!.hangCount += 1
+        } else if !isFault {
+            destinations[name]!.noteAnswer(after: now.milliseconds(since: begun))
+        }
+        setHealth(name, destinations[name]!.health(after: isFault))
         continueLists(name)
         return change
     }

@@ -149,14 +149,19 @@ package enum SendOutcome: Hashable, Sendable {
     case delivered
     /// One of several datagrams is sent.
     case sentOnce
-    /// The far side says that the target does not exist any more.
+    /// The destination says that the target does not exist any more.
     case gone(String)
-    /// The far side does not take this wake-up. It is tried again unless that is final.
+    /// The destination does not take this wake-up. It is tried again unless that is final.
     case refused(String, isFinal: Bool)
     /// No answer, or a fault that passes.
     ///
     /// - Parameters:
-    ///   - retryAfterSeconds: what the far side asks for; 0 for nothing.
+    ///   - retryAfterSeconds: what the destination asks for; 0 for nothing.
     ///   - isDestination: whether it says something about the whole destination.
     case failed(String, retryAfterSeconds: UInt64, isDestination: Bool)
+    /// No answer on a connection that the destination took: it says something about this target
+    /// only.
+    case hung(String)
+
+    var isHang: Bool { if case .hung = self { true } else { false } }
 }

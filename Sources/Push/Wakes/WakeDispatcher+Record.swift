@@ -175,7 +175,8 @@ extension WakeDispatcher {
         case .delivered, .sentOnce: note(wake, .sent, detail: "", now: now)
         case .gone(let reason): note(wake, .gone, detail: reason, now: now)
         case .refused(let reason, _): note(wake, .refused, detail: reason, now: now)
-        case .failed(let reason, _, _): note(wake, .failed, detail: reason, now: now)
+        case .failed(let reason, _, _), .hung(let reason):
+            note(wake, .failed, detail: reason, now: now)
         }
     }
 

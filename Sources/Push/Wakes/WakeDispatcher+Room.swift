@@ -4,7 +4,10 @@
 import Relay
 
 extension WakeDispatcher: RecordSource {
-    package var snapshot: [PushEntry] { shortSnapshot! + log.all.map { .log($0) } }
+    package var snapshot: [PushEntry] {
+        shortSnapshot! + log.all.map { .log($0) }
+            + [.unreported(UInt64(log.leftCount(ofLast: reports.count)))]
+    }
 
     package var shortSnapshot: [PushEntry]? {
         (received.map { [.position($0)] } ?? []) + live + marks
@@ -15,11 +18,12 @@ extension WakeDispatcher: RecordSource {
         targets.values.compactMap(\.newest).map { .wake($0) } + deadLetters.map { .lost($0) }
     }
 
-    /// The badges, the targets that are gone, and the broker's templates.
+    /// The badges, the targets that are gone, the broker's templates, and that there is no log.
     private var marks: [PushEntry] {
         badges.flatMap { user, numbers in
             numbers.map { id, number in .badge(WakeKey(user: user.text, id: id), number) }
         } + gone.map { .gone($0) } + templates.all.map { .template($0.kind, $0.json) }
+            + [.unreported(0)]
     }
 
     package var liveByteCount: Int {

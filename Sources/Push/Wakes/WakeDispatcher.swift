@@ -4,8 +4,8 @@
 //
 //   * An event is acknowledged to the broker when its wake-ups are in the record, and the record is
 //     synced.
-//   * A wake-up leaves the record when the far side took it, when nobody needs it any more, or as a
-//     dead letter.
+//   * A wake-up leaves the record when the destination took it, when nobody needs it any more, or
+//     as a dead letter.
 //
 // A target has one wake-up at a time: a newer one replaces it, and waits while it is in flight.
 
@@ -124,6 +124,7 @@ package struct WakeDispatcher {
         written = stored.position
         told = stored.position
         for entry in stored.log { log.add(entry) }
+        for entry in stored.unreported { _ = reports.add(entry) }
         deadLetters = stored.deadLetters
         for key in stored.gone { removals.append(key) }
         for wake in stored.wakes {
@@ -148,7 +149,8 @@ package struct WakeDispatcher {
     /// - Parameter serverTime: the broker's clock, in Unix milliseconds.
     mutating func connected(as user: String, serverTime: UInt64, now: Instant) {
         self.user = user
-        brokerTime.loggedIn(serverTime: serverTime, now: now)
+        let expected = brokerTime.loggedIn(serverTime: serverTime, now: now)
+        renewValidities(serverTime: serverTime, expected: expected)
     }
 
     /// Takes a message. Whatever is no event of the broker is acknowledged and changes nothing.
@@ -171,7 +173,7 @@ package struct WakeDispatcher {
 
     private mutating func accept(_ request: WakeRequest, record: InboxRecord?, now: Moment) {
         totals.malformed += UInt64(request.unknownCount)
-        let latest = BrokerTime.sum(request.time, PushLimits.validityMilliseconds)
+        let expiry = expiry(of: request, now: now)
         takeTemplates(of: request)
         for target in request.targets {
             totals.asked += 1
@@ -181,8 +183,7 @@ package struct WakeDispatcher {
                     user: user, epoch: record?.epoch ?? 0, number: record?.number ?? 0,
                     receiver: target.id),
                 from: request.from, group: request.group, time: request.time,
-                count: request.count,
-                expiry: request.expires == 0 ? latest : min(request.expires, latest),
+                count: request.count, expiry: expiry,
                 reference: request.reference, push: request.push, text: request.text,
                 isTest: request.isTest)
             nextSequence += 1
@@ -497,6 +498,7 @@ package struct WakeDispatcher {
                 wake,
                 advised: isDestination
                     ? 0 : min(seconds, RelayLimits.retryAfterSecondsMaximum) * 1_000, now: now)
+        case .hung: retry(wake, advised: 0, now: now)
         case .gone: break
         }
     }
@@ -513,7 +515,8 @@ package struct WakeDispatcher {
         let random = jitter.next()
         let schedule = settings.relay.schedule
         let change = destinations.finish(
-            name, isFault: isFault, advised: advised, begun: attempt.begun, now: now.instant
+            name, isFault: isFault, isHang: outcome.isHang, advised: advised, begun: attempt.begun,
+            now: now.instant
         ) { openings in schedule.milliseconds(afterFailures: openings, random: random) }
         switch change {
         case .opened(let wait):
@@ -612,16 +615,18 @@ package struct WakeDispatcher {
     mutating func drain() { isDraining = true }
 
     var inFlightCount: Int { destinations.inFlightCount }
+    /// Whether a relay that stops waits for the broker to take what became of its wake-ups.
+    package var hasReports: Bool { reports.isWorthWaiting }
     package var waitingCount: Int { targets.count }
 
     /// When something is due without a message or a result.
     func nextDeadline(now: Instant) -> Instant {
         var deadline = syncDeadline.map { max($0, recordPause) } ?? .never
+        deadline = min(deadline, reports.deadline)
         guard !isDraining else { return deadline }
         if !targets.isEmpty { deadline = min(deadline, nextSweep) }
         deadline = min(deadline, waiting.firstRank ?? .never)
         deadline = min(deadline, refusedRemovals.firstRank ?? .never)
-        deadline = min(deadline, reports.deadline)
         return min(deadline, max(destinations.nextDeadline(now: now), rate.nextBegin(now: now)))
     }
 }
@@ -631,7 +636,9 @@ extension SendOutcome {
     var reason: String {
         switch self {
         case .delivered, .sentOnce: ""
-        case .gone(let reason), .refused(let reason, _), .failed(let reason, _, _): reason
+        case .gone(let reason), .refused(let reason, _), .failed(let reason, _, _),
+            .hung(let reason):
+            reason
         }
     }
 }

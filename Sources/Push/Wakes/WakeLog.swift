@@ -7,13 +7,13 @@ import WakeTemplates
 package enum LogStep: UInt8, CaseIterable, Sendable {
     /// The broker asked for it.
     case asked = 0
-    /// The far side took it.
+    /// The destination took it.
     case sent = 1
     /// An attempt failed; another follows.
     case failed = 2
-    /// The far side does not take it.
+    /// The destination does not take it.
     case refused = 3
-    /// The far side says that the target does not exist any more.
+    /// The destination says that the target does not exist any more.
     case gone = 4
     // 5 was the removal at the broker, which the program's log has.
     /// A device came by itself.
@@ -93,6 +93,12 @@ package struct WakeLog: Sendable {
         guard order.count > 2 * count + PushLimits.logSlackCount else { return }
         order = all.map(\.key)
         orderHead = 0
+    }
+
+    /// How many of the newest entries, of so many that were added last, are left.
+    func leftCount(ofLast count: Int) -> Int {
+        let first = nextPlace - min(UInt64(count), nextPlace)
+        return targets.values.reduce(0) { $0 + $1.entries.count { $0.place >= first } }
     }
 
     /// All entries, oldest first.

@@ -1,6 +1,6 @@
-// Entries of the log that the broker is to get. They are in memory only: the relay's own log is in
-// the record, and the broker's copy is for people who ask there. One request is under way at a
-// time.
+// Entries of the log that the broker is to get, the oldest first. The record has them in the log of
+// the relay, and how many of the newest ones the broker has not taken. One request is under way at
+// a time.
 
 import ClientProgram
 import MartletClient
@@ -22,9 +22,17 @@ struct WakeReports {
     /// What is being reported, or is to be reported again.
     private var batch: [LogEntry] = []
     private var isUnderWay = false
+    /// Whether the last report was not taken.
+    private var hasFailed = false
     private var pause = Instant(milliseconds: 0)
     /// Whether the last report was refused.
     private(set) var isRefused = false
+
+    /// Entries that the broker has not taken: the newest ones of the log.
+    var count: Int { waiting.count + batch.count }
+
+    /// Whether a relay that stops waits for the broker: it answers, as far as is known.
+    var isWorthWaiting: Bool { count > 0 && !hasFailed }
 
     /// Takes an entry. Returns false if the oldest one made room for it.
     mutating func add(_ entry: LogEntry) -> Bool {
@@ -51,6 +59,7 @@ struct WakeReports {
     mutating func finish(_ outcome: ReportOutcome, now: Instant) -> Int {
         isUnderWay = false
         isRefused = false
+        hasFailed = outcome != .taken
         switch outcome {
         case .taken: batch = []
         case .failed: pause = now.advanced(byMilliseconds: PushLimits.reportMilliseconds)
@@ -77,6 +86,10 @@ extension WakeDispatcher {
     package mutating func finish(report outcome: ReportOutcome, now: Moment) {
         let wasRefused = reports.isRefused
         totals.unreported += UInt64(reports.finish(outcome, now: now.instant))
+        if outcome != .failed {
+            changes.append(.unreported(UInt64(reports.count)))
+            needSync(now.instant, within: PushLimits.resultMilliseconds)
+        }
         if case .refused(let reason) = outcome, !wasRefused {
             log("report_refused", "reason=\(quoted(reason.utf8))")
         }

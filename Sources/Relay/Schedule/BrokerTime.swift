@@ -7,6 +7,7 @@ import Primitives
 /// the monotonic clock has counted since.
 package struct BrokerTime: Sendable {
     private var reference: Moment
+    private var isKnown = false
 
     /// - Parameter unixMilliseconds: a time that the broker has certainly reached; 0 for none.
     package init(_ now: Instant, atLeast unixMilliseconds: UInt64) {
@@ -16,7 +17,16 @@ package struct BrokerTime: Sendable {
     /// The relay has logged in.
     ///
     /// - Parameter serverTime: the broker's clock, in Unix milliseconds.
-    package mutating func loggedIn(serverTime: UInt64, now: Instant) {
+    /// - Returns: what it would be if it had not been set since the last login; nil at the first.
+    @discardableResult
+    package mutating func loggedIn(serverTime: UInt64, now: Instant) -> UInt64? {
+        let expected = isKnown ? unixMilliseconds(now) : nil
+        isKnown = true
+        defer { setReference(serverTime, now) }
+        return expected
+    }
+
+    private mutating func setReference(_ serverTime: UInt64, _ now: Instant) {
         reference = Moment(instant: now, unixMilliseconds: serverTime)
     }
 

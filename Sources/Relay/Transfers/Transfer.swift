@@ -164,6 +164,9 @@ final class Transfer {
     /// What the server's clock says, in Unix seconds; 0 without an answer.
     var serverSeconds: Int { curl_server_seconds(handle) }
 
+    /// Whether there was a connection on which the request could be sent.
+    var wasConnected: Bool { curl_was_connected(handle) != 0 }
+
     func result(_ code: CURLcode) -> AttemptResult {
         // Fields without end are no answer, whatever the first of them say.
         if fieldByteCount > RelayLimits.answerFieldsByteCountMaximum {
@@ -176,7 +179,7 @@ final class Transfer {
                 status: curl_status(handle),
                 retryAfterSeconds: UInt64(clamping: curl_retry_after(handle)))
         }
-        if isAddressRefused { return .failed("address-not-allowed") }
+        if isAddressRefused { return .failed(AttemptResult.addressRefusal) }
         return .failed(String(cString: curl_easy_strerror(code)))
     }
 }

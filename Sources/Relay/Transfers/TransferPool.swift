@@ -32,6 +32,8 @@ package final class TransferPool {
         package let answer: [UInt8]
         /// The time of the answer by the server's clock, in Unix seconds; 0 for none.
         package let serverSeconds: Int
+        /// Whether there was a connection on which the request could be sent.
+        package let wasConnected: Bool
     }
 
     private let waker: RelayWaker
@@ -87,7 +89,7 @@ package final class TransferPool {
             completions.append(
                 Completion(
                     tag: transfer.tag, result: transfer.result(code), answer: transfer.answer,
-                    serverSeconds: transfer.serverSeconds))
+                    serverSeconds: transfer.serverSeconds, wasConnected: transfer.wasConnected))
             transfer.forget()
             // Few are kept: most destinations are quiet most of the time.
             if idle.count < RelayLimits.idleTransfersMaximum { idle.append(transfer) }

@@ -49,6 +49,9 @@ package enum AttemptResult: Hashable, Sendable {
     /// No complete answer, and why.
     case failed(String)
 
+    /// Why a request to an address failed that the rules do not permit.
+    package static let addressRefusal = "address-not-allowed"
+
     /// Whether the destination is not well, rather than that it does not take this request: no
     /// answer, or one of a server that is busy or broken.
     package var isFault: Bool {

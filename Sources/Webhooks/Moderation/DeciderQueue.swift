@@ -1,6 +1,9 @@
 // The questions to one endpoint: those that wait for their turn, how many requests are open, and
 // the circuit. It performs no I/O; the time is handed in. A question is answered by its deadline,
 // whatever the endpoint does.
+//
+// Senders take turns, so that the messages of one, however many they are, delay those of another by
+// one question each.
 
 import Primitives
 import Relay
@@ -14,7 +17,7 @@ struct PendingQuestion {
 struct DeciderQueue {
     let settings: DeciderSettings
     private var jitter: SplitMix64
-    private var waiting = Queue<PendingQuestion>()
+    private var waiting = WaitingQuestions()
     private(set) var inFlightCount = 0
     private(set) var circuit = Circuit()
     /// Silences since the last line of the log about them, and when the next one may be written.
@@ -35,7 +38,9 @@ struct DeciderQueue {
     /// Adds a question. Returns why nobody can be asked; nil if it waits for its turn.
     mutating func add(_ question: MessageQuestion, now: Instant) -> String? {
         guard circuit.mayBegin(now: now) else { return "circuit-open" }
-        guard waiting.count < WebhookLimits.questionsWaitingMaximum else { return "too-many" }
+        guard waiting.count < WebhookLimits.questionsWaitingMaximum,
+            waiting.count(of: question.sender) < WebhookLimits.questionsOfSenderMaximum
+        else { return "too-many" }
         // The verdict has to reach the broker in its time.
         let most =
             max(
@@ -50,30 +55,23 @@ struct DeciderQueue {
 
     /// Removes a question whose time is over, or that cannot be asked any more.
     mutating func takeSilent(now: Instant) -> (MessageQuestion, String)? {
-        guard let first = waiting.first else { return nil }
-        let reason: String
-        if first.deadline <= now {
-            reason = "no-turn"
-        } else if !circuit.mayBegin(now: now) {
-            reason = "circuit-open"
-        } else {
-            return nil
-        }
-        _ = waiting.popFirst()
-        return (first.question, reason)
+        if let expired = waiting.popExpired(now: now) { return (expired.question, "no-turn") }
+        guard !circuit.mayBegin(now: now), let next = waiting.popNext() else { return nil }
+        return (next.question, "circuit-open")
     }
 
     /// Removes a question that nobody is asked any more.
-    mutating func takeFirst() -> MessageQuestion? { waiting.popFirst()?.question }
+    mutating func takeFirst() -> MessageQuestion? { waiting.popNext()?.question }
 
-    /// The next question to ask.
+    /// The next question to ask: the oldest one of the sender whose turn it is. Those whose time is
+    /// over were taken before (``takeSilent(now:)``).
     mutating func next(now: Instant) -> PendingQuestion? {
         guard inFlightCount < settings.concurrency, circuit.mayBegin(now: now),
-            let first = waiting.popFirst()
+            let next = waiting.popNext()
         else { return nil }
         inFlightCount += 1
         circuit.begin()
-        return first
+        return next
     }
 
     /// A request has ended.
@@ -101,5 +99,5 @@ struct DeciderQueue {
     }
 
     /// When ``takeSilent(now:)`` has something without a result before.
-    var nextDeadline: Instant { waiting.first?.deadline ?? .never }
+    var nextDeadline: Instant { waiting.firstDeadline ?? .never }
 }

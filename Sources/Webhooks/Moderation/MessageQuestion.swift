@@ -15,6 +15,8 @@ struct MessageQuestion {
 
     /// Names the message in the verdict.
     let number: UInt64
+    /// Who sent the message.
+    let sender: ExactText
     /// The time that the broker gives, from when it asked.
     let milliseconds: UInt64
     let target: Target
@@ -34,6 +36,7 @@ struct MessageQuestion {
             let number = node["number"]?.number, let milliseconds = node["left"]?.number
         else { return nil }
         self.number = number
+        sender = ExactText(node["user"]?.text ?? "")
         self.milliseconds = milliseconds
         if let group = node["group"]?.text {
             target = .group(group)

@@ -203,6 +203,61 @@ import Testing
         while world.gauges.heldMessages > 0 { world.pass(milliseconds: 1) }
         #expect(world.lines().contains("ann/1: read again"))
     }
+
+    /// Sends so many messages on one connection after another, which all end before a verdict.
+    private func sendAndLeave(_ count: Int, perConnection: Int = 256) -> [UInt64] {
+        var questions: [UInt64] = []
+        for first in stride(from: 1, to: count, by: perConnection) {
+            for number in first..<first + perConnection {
+                world.send("ann/1", UInt64(number), to: .user("bob"), "hello")
+            }
+            questions += world.questions().numbers
+            world.lose("ann/1")
+            world.connect("ann/1", outbox: (epoch: 7, seen: 0, used: UInt64(count)))
+            world.settle()
+        }
+        _ = world.lines()
+        return questions
+    }
+
+    @Test func `counts for its user until a verdict when its connection has ended`() {
+        let questions = sendAndLeave(CoreLimits.heldOfSenderMaximum)
+        #expect(questions.count == CoreLimits.heldOfSenderMaximum)
+        #expect(world.gauges.heldMessages == 0)
+        world.send("ann/1", 5_000, to: .user("bob"), "hello")
+        #expect(world.outcome() == ["ann/1: result 5000, quotaExceeded"])
+        #expect(world.counters.heldOverLimit == 1)
+        // Others have their own.
+        world.send("bob/pc", 1, to: .user("ann"), "hello")
+        #expect(world.questions().numbers.count == 1)
+        // A verdict that nobody waits for makes room for one more.
+        world.decide(questions[700], "accept")
+        #expect(world.counters.verdictsLate == 1)
+        world.send("ann/1", 5_001, to: .user("bob"), "hello")
+        world.send("ann/1", 5_002, to: .user("bob"), "hello")
+        #expect(world.outcome().contains("ann/1: result 5002, quotaExceeded"))
+        #expect(world.gauges.heldMessages == 2)
+        world.broker.checkInvariants()
+    }
+
+    @Test func `counts for its user until its time is over when its connection has ended`() {
+        _ = sendAndLeave(512)
+        world.moderate { $0.milliseconds = 500 }
+        let later = sendAndLeave(CoreLimits.heldOfSenderMaximum - 512)
+        world.pass(milliseconds: 500)
+        world.broker.checkInvariants()
+        for number in 1...later.count {
+            world.send("ann/1", 5_000 + UInt64(number), to: .user("bob"), "hello")
+        }
+        world.send("ann/1", 9_999, to: .user("bob"), "hello")
+        #expect(world.outcome().contains("ann/1: result 9999, quotaExceeded"))
+        world.pass(milliseconds: 1_500)
+        while world.gauges.heldMessages > 0 { world.pass(milliseconds: 1) }
+        _ = world.outcome()
+        world.send("ann/1", 10_000, to: .user("bob"), "hello")
+        #expect(world.questions().numbers.count == 1)
+        #expect(world.counters.heldOverLimit == 1)
+    }
 }
 
 @Suite struct `A verdict` {

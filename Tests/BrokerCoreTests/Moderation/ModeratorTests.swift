@@ -34,6 +34,18 @@ import Testing
         #expect(world.outcome().contains("ann/1: result 1, sent"))
     }
 
+    @Test func `gets no credential that is others' too in the place of its own`() {
+        world.broker.anonymousApp = World.app
+        world.beginModerator()
+        var bytes: [UInt8] = []
+        let claim = Claim.anonymous(user: bytes.appendRange("censor"))
+        world.step(.credentialPresented(world.connections["censor/1"]!, claim), bytes: bytes)
+        #expect(world.lines() == ["censor/1: credential, notAuthorized"])
+        world.send("ann/1", 1, to: .user("bob"), "hello")
+        world.decide(world.questions().numbers[0], "accept")
+        #expect(world.outcome().contains("ann/1: result 1, sent"))
+    }
+
     @Test func `is disconnected if it has logged in otherwise before it was the moderator`() {
         let policy = world.limits.appPolicy.moderation
         world.limits.appPolicy.moderation = nil

@@ -420,6 +420,54 @@ import Testing
         #expect(world.news() == ["withdrawn bob at one target"])
     }
 
+    @Test func `is asked for once an interval, however often the last target comes and goes`() {
+        leave()
+        world.send("ann/1", 1, to: .user("bob"), "on")
+        #expect(world.news() == ["wake bob 1 from ann"])
+        for number in 2...4 as ClosedRange<UInt64> {
+            remove(target)
+            #expect(world.gauges.wakeUsers == 0)
+            world.send("ann/1", number + 10, to: .user("bob"), "nobody is woken")
+            world.setTarget("bob")
+            world.send("ann/1", number, to: .user("bob"), "on")
+        }
+        #expect(world.news() == ["withdrawn bob at one target"])
+        world.pass(seconds: 60)
+        #expect(world.news() == ["wake bob 7 from ann"])
+        remove(target)
+        _ = world.news()
+        world.pass(seconds: 60)
+        world.setTarget("bob")
+        world.send("ann/1", 20, to: .user("bob"), "on")
+        #expect(world.news() == ["wake bob 8 from ann"])
+    }
+
+    @Test func `is asked for at once when a device was there since the last target was removed`() {
+        leave()
+        world.send("ann/1", 1, to: .user("bob"), "on")
+        remove(target)
+        world.connect("bob/pc")
+        world.acknowledge("bob/pc", through: 1)
+        leave()
+        world.setTarget("bob")
+        _ = world.news()
+        world.send("ann/1", 2, to: .user("bob"), "on")
+        #expect(world.news() == ["wake bob 1 from ann"])
+    }
+
+    @Test func `of a test is withdrawn from a target that is removed after a restart`() {
+        _ = world.broker.testWake(
+            app: World.app, user: Array("bob".utf8), target: target, at: world.now,
+            effects: &world.effects)
+        world.collect()
+        _ = world.told()
+        world.crash()
+        world.connect("relay/1")
+        _ = world.told()
+        remove(target)
+        #expect(world.news() == ["withdrawn bob at one target"])
+    }
+
     @Test func `is withdrawn when its user is deleted, and so is a test`() {
         world.setTarget("bob", device: "pc", .fcm, "token")
         _ = world.broker.testWake(

@@ -1,4 +1,4 @@
-# The far side of webhooks: verifies Standard Webhooks by its own HMAC and, where it is installed,
+# The destination of webhooks: verifies Standard Webhooks by its own HMAC and, where it is installed,
 # by the library `standardwebhooks`. It prints a line for each request and for each event that it
 # accepts, and fails as it is told.
 #

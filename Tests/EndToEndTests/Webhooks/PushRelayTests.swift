@@ -1,5 +1,5 @@
-// Wake-ups from end to end: sleeping users, a real martletd, `martlet-gateway push`, and a far side
-// that fails. Relay and broker are killed.
+// Wake-ups from end to end: sleeping users, a real martletd, `martlet-gateway push`, and a
+// destination that fails. Relay and broker are killed.
 
 import Administration
 import Foundation
@@ -78,6 +78,21 @@ extension EndToEndTests {
             await carol.close()
             #expect(!receiver.process.text.contains("fault"))
             #expect(!relay.hasToldSecret && !relay.text.contains("127.0.0.1:\(receiver.port)"))
+        }
+
+        @Test func `a relay that stops tells the broker what became of its wake-ups`()
+            async throws
+        {
+            let broker = try await broker()
+            let receiver = try await WebhookReceiver(plans: [])
+            let relay = try await relay(broker)
+            try await sleeper("bob", broker, receiver)
+            let alice = try await broker.client("alice")
+            _ = try await alice.send(OutgoingMessage(to: .user("bob"), text: "open"))
+            _ = try await receiver.event("hook=bob type=wake")
+            _ = try await relay.stop()
+            let entries = try await brokerLog(of: "bob", broker) { $0.contains("sent") }
+            #expect(entries.map(\.step) == ["asked", "sent"], "\(entries)")
         }
 
         @Test(arguments: ["push", "webhook"])

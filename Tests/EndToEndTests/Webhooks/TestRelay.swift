@@ -1,4 +1,4 @@
-// The relays of martlet-gateway and their far side as child processes, for tests against a real
+// The relays of martlet-gateway and their destination as child processes, for tests against a real
 // martletd.
 
 import Foundation

@@ -91,7 +91,7 @@ extension EndToEndTests {
             #expect(totals("waiting") == 0 && totals("dead_letters") == 0)
         }
 
-        @Test func `a far side that fails in every way gets all events in order`() async throws {
+        @Test func `a destination that fails in every way gets all events in order`() async throws {
             let broker = try await TestBroker()
             let receiver = try await WebhookReceiver(plans: [
                 "a=500,stall,429:1,half,close,redirect,400,503,200,long,500,404"

@@ -1,4 +1,4 @@
-# The far side of Firebase for tests: the endpoint for access tokens and that for messages.
+# The destination of Firebase for tests: the endpoint for access tokens and that for messages.
 #
 #   fcm.py --certificate FILE --public-key FILE --account EMAIL [--token-plan STEP,…]
 #          [--plan TOKEN=STEP,STEP…]

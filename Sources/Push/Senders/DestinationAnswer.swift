@@ -19,23 +19,29 @@ package enum HookAnswer: Sendable {
     case silent(String, isWell: Bool)
 }
 
-/// An answer of a far side over HTTP.
-package struct FarAnswer {
+/// An answer of a destination over HTTP.
+package struct DestinationAnswer {
     package var result: AttemptResult
     package var content: [UInt8]
     /// The time by its clock, in Unix seconds; 0 for none.
     package var serverSeconds: Int
+    /// Whether there was a connection on which the request could be sent.
+    package var wasConnected: Bool
 
-    package init(result: AttemptResult, content: [UInt8] = [], serverSeconds: Int = 0) {
+    package init(
+        result: AttemptResult, content: [UInt8] = [], serverSeconds: Int = 0,
+        wasConnected: Bool = false
+    ) {
         self.result = result
         self.content = content
         self.serverSeconds = serverSeconds
+        self.wasConnected = wasConnected
     }
 
     /// The content as JSON, if it is that.
     var node: JSON5Node? { try? JSON5Parser.parse(content, isOfOthers: true) }
 
-    /// A reason of the far side, where it is a word: nothing else of its answer reaches the log.
+    /// A reason of the destination, where it is a word: nothing else of its answer reaches the log.
     static func word(_ text: String?) -> String {
         guard let text, !text.isEmpty, text.utf8.count <= PushLimits.reasonByteCountMaximum,
             text.utf8.allSatisfy({

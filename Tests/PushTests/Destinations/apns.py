@@ -1,4 +1,4 @@
-# The far side of APNs for tests: HTTP/2 with the library `h2`, strict about what Apple documents.
+# The destination of APNs for tests: HTTP/2 with the library `h2`, strict about what Apple documents.
 #
 #   apns.py --certificate FILE [--client-ca FILE] [--public-key FILE --key-id ID --team ID]
 #           [--plan TOKEN=STEP,STEP…] TOPIC

@@ -1,4 +1,5 @@
-// The senders against far sides that are strict, and that fail, stall, and refuse as they are told.
+// The senders against destinations that are strict, and that fail, stall, and refuse as they are
+// told.
 
 import BrokerTerms
 import Foundation
@@ -8,19 +9,22 @@ import Testing
 
 @testable import Push
 
-@Suite(.serialized, .enabled(if: FarSide.isThere, FarSide.reasonOfAbsence))
-struct FarSideTests {
+@Suite(.serialized, .enabled(if: TestDestination.isThere, TestDestination.reasonOfAbsence))
+struct DestinationTests {
     private let keys = TestKeys()
 
     private func file(_ name: String) -> String { keys.directory.file(name) }
 
     private static let token = "00112233445566778899aabbccddeeff"
 
-    private func apns(_ arguments: [String]) throws -> FarSide {
-        try FarSide("apns", ["--certificate", file("server.pem")] + arguments + ["example.app"])
+    private func apns(_ arguments: [String]) throws -> TestDestination {
+        try TestDestination(
+            "apns", ["--certificate", file("server.pem")] + arguments + ["example.app"])
     }
 
-    private func byToken(_ far: FarSide, keyID: String = "K1", timeoutSeconds: Int = 1) -> String {
+    private func byToken(
+        _ far: TestDestination, keyID: String = "K1", timeoutSeconds: Int = 1
+    ) -> String {
         """
         apns: { keyFile: "DIR/key.p8", keyId: "\(keyID)", teamId: "T1", topic: "example.app",
                 productionUrl: "https://localhost:\(far.port)", timeoutSeconds: \(timeoutSeconds),
@@ -134,17 +138,17 @@ struct FarSideTests {
                 "eve", address: { _ in "http://127.0.0.1:\(far.port)/" }, time: unixNow))
         var steps: [String] = []
         let deadline = Date() + 60
-        while !steps.contains("failed address-not-allowed"), Date() < deadline {
+        while !steps.contains("refused address-not-allowed"), Date() < deadline {
             steps = (try? relay.record().log.map { "\($0.step.name) \($0.detail)" }) ?? []
         }
-        #expect(try relay.stop().contains("failed address-not-allowed"))
+        #expect(try relay.stop().contains("refused address-not-allowed"))
         #expect(far.lines.all.count { $0.hasPrefix("request") } == 1)
     }
 
     @Test func `Google gets one access token for all, a new one when it ends, and is asked later`()
         throws
     {
-        let far = try FarSide(
+        let far = try TestDestination(
             "fcm",
             [
                 "--certificate", file("server.pem"), "--public-key", file("rsa.pub"), "--account",
@@ -178,7 +182,7 @@ struct FarSideTests {
 
     @Test func `webhooks and text messages are signed, repeated, and asked for by the hook`() throws
     {
-        let far = try FarSide(
+        let far = try TestDestination(
             "hook",
             [
                 "--plan", "w1=500|429:1|half|close|stall", "--plan", "w2=410", "--plan", "w3=302",
@@ -228,7 +232,7 @@ struct FarSideTests {
 
     @Test func `a publication is repeated until the broker has acknowledged it`() throws {
         // Many at a time, so that the connection ends while more of them are written.
-        let far = try FarSide("mqtt", ["--plan", "close,ok", "u", "word"])
+        let far = try TestDestination("mqtt", ["--plan", "close,ok", "u", "word"])
         let count: UInt64 = 40
         let relay = TestRelay(
             try keys.settings(
@@ -251,7 +255,7 @@ struct FarSideTests {
     @Test func `a publication that ends the connection is refused, and holds back no other`()
         throws
     {
-        let far = try FarSide("mqtt", ["--poison", "bad", "u", "word"])
+        let far = try TestDestination("mqtt", ["--poison", "bad", "u", "word"])
         var settings = try keys.settings(
             """
             mqtt: { server: "tcp://127.0.0.1:\(far.port)", user: "u",
@@ -282,7 +286,7 @@ struct FarSideTests {
     }
 
     /// A relay whose publications have a short time, and which repeats nothing within a test.
-    private func impatientRelay(_ far: FarSide) throws -> TestRelay {
+    private func impatientRelay(_ far: TestDestination) throws -> TestRelay {
         var settings = try keys.settings(
             """
             mqtt: { server: "tcp://127.0.0.1:\(far.port)", user: "u",
@@ -307,7 +311,7 @@ struct FarSideTests {
     @Test func `a publication that is never acknowledged is refused, and holds back no other`()
         throws
     {
-        let far = try FarSide("mqtt", ["--forget", "bad", "--chatter", "u", "word"])
+        let far = try TestDestination("mqtt", ["--forget", "bad", "--chatter", "u", "word"])
         let relay = try impatientRelay(far)
         relay.accept(
             Fixture.request(
@@ -329,7 +333,7 @@ struct FarSideTests {
 
     @Test(arguments: [true, false])
     func `a broker that only chatters has failed`(isLoginAnswered: Bool) throws {
-        let far = try FarSide(
+        let far = try TestDestination(
             "mqtt",
             ["--forget", "pager", "--chatter"] + (isLoginAnswered ? [] : ["--silent"])
                 + ["u", "word"])
@@ -341,7 +345,7 @@ struct FarSideTests {
     }
 
     @Test func `a topic that no filter permits is a dead letter`() throws {
-        let far = try FarSide("mqtt", ["u", "word"])
+        let far = try TestDestination("mqtt", ["u", "word"])
         let relay = TestRelay(
             try keys.settings(
                 """
@@ -361,7 +365,7 @@ struct FarSideTests {
     }
 
     @Test func `fields without end behind an answer end the request`() throws {
-        let far = try FarSide("hook", ["--plan", "w=fields", Fixture.secretText])
+        let far = try TestDestination("hook", ["--plan", "w=fields", Fixture.secretText])
         let relay = TestRelay(
             try keys.settings(#"webhook: { secretFiles: ["DIR/secret"], allowHttp: true },"#))
         relay.accept(
@@ -376,7 +380,7 @@ struct FarSideTests {
     }
 
     @Test func `a target that asks for a long wait does not hold up others of its host`() throws {
-        let far = try FarSide("hook", ["--plan", "eve=429:3600", Fixture.secretText])
+        let far = try TestDestination("hook", ["--plan", "eve=429:3600", Fixture.secretText])
         let relay = TestRelay(
             try keys.settings(#"webhook: { secretFiles: ["DIR/secret"], allowHttp: true },"#))
         for (id, user) in [(1, "eve"), (2, "bob")] as [(UInt64, String)] {
@@ -396,8 +400,8 @@ struct FarSideTests {
 
     @Test func `a server that sends key updates without end delays nobody else`() throws {
         let (flood, far) = try (
-            FarSide("tls", [file("server.pem"), "--updates"]),
-            FarSide("hook", [Fixture.secretText])
+            TestDestination("tls", [file("server.pem"), "--updates"]),
+            TestDestination("hook", [Fixture.secretText])
         )
         let relay = TestRelay(try keys.settings(Self.tlsWebhooks))
         relay.accept(
@@ -413,7 +417,7 @@ struct FarSideTests {
     }
 
     @Test func `a target of a user does not share a connection by HTTP version 2`() throws {
-        let far = try FarSide("tls", [file("server.pem")])
+        let far = try TestDestination("tls", [file("server.pem")])
         let relay = TestRelay(try keys.settings(Self.tlsWebhooks))
         relay.accept(
             Fixture.request(address: { _ in "https://localhost:\(far.port)/" }, time: unixNow))

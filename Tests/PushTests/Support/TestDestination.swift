@@ -1,5 +1,5 @@
-// The far sides of the tests as child processes, and a relay on a thread of this one, whose events
-// come from the test.
+// The destinations of the tests as child processes, and a relay on a thread of this one, whose
+// events come from the test.
 
 import Files
 import Foundation
@@ -55,7 +55,7 @@ final class Lines: @unchecked Sendable {
     }
 }
 
-final class FarSide: Sendable {
+final class TestDestination: Sendable {
     let lines = Lines()
     let port: Int
     private let process: Process
@@ -72,13 +72,13 @@ final class FarSide: Sendable {
         return runShell("\(check) 2>/dev/null") == 0 ? python : nil
     }()
 
-    /// Whether the far sides can run.
+    /// Whether the destinations can run.
     static var isThere: Bool { python != nil }
     static let reasonOfAbsence: Comment =
         "h2, cryptography and standardwebhooks cannot be installed from PyPI"
 
     init(_ name: String, _ arguments: [String]) throws {
-        let file = SourceTree.root.appending(path: "Tests/PushTests/FarSides/\(name).py").path
+        let file = SourceTree.root.appending(path: "Tests/PushTests/Destinations/\(name).py").path
         process = Process()
         process.executableURL = URL(filePath: Self.python ?? "/usr/bin/python3")
         process.arguments = ["-B", "-u", file] + arguments
