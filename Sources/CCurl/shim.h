@@ -47,6 +47,12 @@ static inline CURLcode curl_set_address_opener(CURL *handle, curl_opensocket_cal
     CURLcode code = curl_easy_setopt(handle, CURLOPT_OPENSOCKETFUNCTION, opener);
     return code == CURLE_OK ? curl_easy_setopt(handle, CURLOPT_OPENSOCKETDATA, context) : code;
 }
+// Called before each request, on a connection that an earlier request has opened too.
+static inline CURLcode curl_set_request_check(CURL *handle, curl_prereq_callback check,
+                                              void *context) {
+    CURLcode code = curl_easy_setopt(handle, CURLOPT_PREREQFUNCTION, check);
+    return code == CURLE_OK ? curl_easy_setopt(handle, CURLOPT_PREREQDATA, context) : code;
+}
 static inline CURLcode curl_set_context(CURL *handle, void *context) {
     return curl_easy_setopt(handle, CURLOPT_PRIVATE, context);
 }
@@ -101,6 +107,16 @@ static inline curl_address_bytes curl_bytes_of(const struct curl_sockaddr *addre
         result.byte_count = 4;
     } else if (address->family == AF_INET6) {
         memcpy(result.bytes, &((const struct sockaddr_in6 *)value)->sin6_addr, 16);
+        result.byte_count = 16;
+    }
+    return result;
+}
+// The same of an address in text; none if it is no address.
+static inline curl_address_bytes curl_bytes_of_text(const char *text) {
+    curl_address_bytes result = {{0}, 0};
+    if (inet_pton(AF_INET, text, result.bytes) == 1) {
+        result.byte_count = 4;
+    } else if (inet_pton(AF_INET6, text, result.bytes) == 1) {
         result.byte_count = 16;
     }
     return result;

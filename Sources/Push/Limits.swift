@@ -40,6 +40,8 @@ public enum PushLimits {
     /// Dead letters: people look at them.
     static let deadLettersDefault = 1_000
     static let deadLettersMaximum = 100_000
+    /// Of one user, whose own URLs can make as many as the user likes: a tenth of the default.
+    static let deadLettersOfUserMaximum = 100
     /// Entries of the log of one target, and of all targets: each is about 150 bytes, in memory and
     /// in the record.
     static let logPerTargetDefault = 20

@@ -19,6 +19,9 @@ enum StoreLimits {
     /// drain it (8 MiB).
     static let reserveByteCount = 40 << 20
 
+    /// Free space that a copy leaves on the disk: as much as a store claims at once for its rows.
+    static let copyReserveByteCount = 64 << 20
+
     /// Space beyond the reserve that is claimed for rows before the core accepts them, if the disk
     /// has it: 100,000 sessions with a subscription each, in two commits. The core refuses further
     /// growth between two results.

@@ -23,6 +23,9 @@ public enum StoreError: Error, Hashable, Sendable {
     case cancelled
     /// A copy was discarded because no broker would start with it: the original is damaged.
     case unusableCopy(finding: String, count: Int)
+    /// The disk of a directory has too little space for a copy, and for what a store there needs
+    /// meanwhile.
+    case noRoomForCopy(directory: String, byteCount: UInt64, freeByteCount: UInt64)
     /// The directory holds an LMDB file that is not a Martlet store.
     case notAStore(directory: String)
     /// The store was written by a newer version of the broker.
@@ -81,6 +84,10 @@ extension StoreError: CustomStringConvertible {
             return
                 "the store is damaged, and no broker would start with a copy of it: \(finding)"
                 + "\(others); see all damage with --verify-store"
+        case .noRoomForCopy(let directory, let byteCount, let freeByteCount):
+            return
+                "the disk of \(directory) has \(freeByteCount) bytes of free space, and a copy of "
+                + "\(byteCount) bytes needs more"
         case .notAStore(let directory):
             return "\(directory) holds an LMDB file that is not a Martlet store"
         case .newerFormat(let found, let known):

@@ -34,7 +34,8 @@ import Testing
         let copy = try copy(source)
         #expect(access(source.path + "/copy", F_OK) != 0)
         do {
-            var arriving = try ArrivingCopy(directory: target.path)
+            var arriving = try ArrivingCopy(
+                directory: target.path, byteCount: UInt64(copy.byteCount))
             while arriving.byteCount < copy.byteCount {
                 try arriving.append(copy.read(at: arriving.byteCount, count: 10_000))
             }
@@ -54,25 +55,47 @@ import Testing
         try makeNode(target, texts: ["old"])
         let before = try rows(target)
         let bytes = try { try $0.read(at: 0, count: $0.byteCount) }(copy(source))
+        let length = UInt64(bytes.count)
         var damaged = bytes
         // Behind the meta pages: the first page of a tree.
         damaged[2 * 4_096 + 12] ^= 0xFF
         for content in [Array(bytes.prefix(bytes.count / 2)), damaged, []] {
             #expect(throws: StoreError.self) {
-                var arriving = try ArrivingCopy(directory: target.path)
+                var arriving = try ArrivingCopy(directory: target.path, byteCount: length)
                 try arriving.append(content)
                 try arriving.publish()
             }
             #expect(access(target.path + "/new", F_OK) != 0)
             #expect(try rows(target) == before)
         }
-        var arriving = try ArrivingCopy(directory: target.path)
+        var arriving = try ArrivingCopy(directory: target.path, byteCount: length)
         // Nobody opens the store meanwhile.
         #expect(throws: StoreError.self) { _ = try rows(target) }
         try arriving.append(bytes)
         try arriving.publish()
         _ = consume arriving
         #expect(try rows(target) == rows(source))
+    }
+
+    /// A node that claims more would fill the disk of the store.
+    @Test func `begins only where the disk has room, and ends where it is longer than was said`()
+        throws
+    {
+        let target = TemporaryDirectory()
+        try makeNode(target, texts: ["old"])
+        for byteCount in [1 << 60, UInt64.max] {
+            #expect {
+                _ = try ArrivingCopy(directory: target.path, byteCount: byteCount)
+            } throws: { error in
+                guard case StoreError.noRoomForCopy(_, byteCount, _) = error else { return false }
+                return true
+            }
+        }
+        var arriving = try ArrivingCopy(directory: target.path, byteCount: 10)
+        try arriving.append([UInt8](repeating: 1, count: 10))
+        #expect(throws: StoreError.self) { try arriving.append([1]) }
+        _ = consume arriving
+        #expect(try rows(target).isEmpty == false)
     }
 
     private func rows(_ directory: TemporaryDirectory) throws -> [String: [[UInt8]]] {

@@ -22,7 +22,11 @@ struct DelayedLogin {
         self.connection = connection
         self.identity = identity
         self.request = request
-        if let will = request.will { self.request.setWill(copy(will, source)) }
+        if let will = request.will {
+            self.request.setWill(
+                WillRequest(
+                    delaySeconds: will.delaySeconds, message: bytes.take(will.message, of: source)))
+        }
         self.request.device = bytes.take(request.device, of: source)
         switch request.claim {
         case .token(let identifier, let digest):
@@ -40,25 +44,6 @@ struct DelayedLogin {
         case .verified:
             break
         }
-    }
-
-    /// Copies the bytes of a will to those of the login.
-    private mutating func copy(
-        _ will: WillRequest, _ source: UnsafeRawBufferPointer
-    ) -> WillRequest {
-        var message = will.message
-        message.payload = bytes.take(message.payload, of: source)
-        message.properties = bytes.take(message.properties, of: source)
-        message.messageIdentifier = bytes.take(message.messageIdentifier, of: source)
-        switch message.target {
-        case .user(let user): message.target = .user(bytes.take(user, of: source))
-        case .users(let names, let count):
-            message.target = .users(ids: bytes.take(names, of: source), count: count)
-        case .group(let group): message.target = .group(bytes.take(group, of: source))
-        case .topic(let topic): message.target = .topic(bytes.take(topic, of: source))
-        case .everybody: break
-        }
-        return WillRequest(delaySeconds: will.delaySeconds, message: message)
     }
 }
 
@@ -125,15 +110,5 @@ extension Broker {
             return index
         }
         return nil
-    }
-}
-
-extension [UInt8] {
-    /// Appends a copy of a range. Returns its new range.
-    mutating func take(
-        _ range: ByteRange, of source: UnsafeRawBufferPointer
-    ) -> ByteRange {
-        append(contentsOf: range.bytes(in: source))
-        return ByteRange(offset: count - Int(range.count), count: Int(range.count))
     }
 }

@@ -158,11 +158,21 @@ extension Broker {
             send, of: sender, user: sessions[sender].user, app: app)
         reserve(request, of: sender)
         if moderation[queue].count == 1 { arm(queue, at: step.moment) }
-        if moderation[queue].count >= CoreLimits.heldPauseCount {
+        if moderation[queue].count >= CoreLimits.heldPauseCount,
+            mayPause(sender, milliseconds: send.deadline.milliseconds(since: step.moment.instant))
+        {
             counters.readingPauses += 1
             let connection = liveConnection(of: sender)
             step.effects[connection.loop].effects.append(.pauseReading(connection))
         }
+    }
+
+    /// Whether a client can stay unread for so long. One with a shorter keep-alive would get no
+    /// answer to its ping in time, come again with the same messages, and never get further.
+    private func mayPause(_ sender: Index<Session>, milliseconds: UInt64) -> Bool {
+        guard let connected = sessions[sender].connected else { return false }
+        let keepAlive = 1_000 * UInt64(live.connectedSessions[connected].keepAliveSeconds)
+        return keepAlive == 0 || keepAlive > milliseconds
     }
 
     /// Takes the place of the message in the outbox: its answer comes in its turn, and a resend on

@@ -21,34 +21,11 @@ struct HeldSend {
         _ request: SendRequest, in source: borrowing Step, question: UInt64, deadline: Instant,
         acceptsWhenSilent: Bool, verdict: Verdict?
     ) {
-        self.request = request
         self.question = question
         self.deadline = deadline
         self.acceptsWhenSilent = acceptsWhenSilent
         self.verdict = verdict
-        let source = source.bytes
-        self.request.payload = bytes.take(request.payload, of: source)
-        self.request.properties = bytes.take(request.properties, of: source)
-        self.request.messageIdentifier = bytes.take(request.messageIdentifier, of: source)
-        switch request.target {
-        case .user(let user): self.request.target = .user(bytes.take(user, of: source))
-        case .users(let names, let count):
-            self.request.target = .users(ids: bytes.take(names, of: source), count: count)
-        case .group(let group): self.request.target = .group(bytes.take(group, of: source))
-        case .topic(let topic): self.request.target = .topic(bytes.take(topic, of: source))
-        case .everybody: break
-        }
-        // Setting them makes a send unusual.
-        if !request.attributes.isEmpty {
-            self.request.attributes = bytes.take(request.attributes, of: source)
-        }
-        if !request.mentions.names.isEmpty {
-            self.request.mentions.names = bytes.take(request.mentions.names, of: source)
-        }
-        if !request.collapseKey.isEmpty {
-            self.request.collapseKey = bytes.take(request.collapseKey, of: source)
-        }
-        if !request.push.isEmpty { self.request.push = bytes.take(request.push, of: source) }
+        self.request = bytes.take(request, of: source.bytes)
     }
 
     /// Memory that it takes, about.

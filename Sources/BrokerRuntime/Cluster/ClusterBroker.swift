@@ -108,6 +108,7 @@ private struct Opening {
     private var nextLineMilliseconds: UInt64 = 0
     /// The attempt to get a copy that runs.
     private var fetch: CopyFetch?
+    private var sources = CopySources()
     /// Set while a copy is needed: of the cluster of the store, or of any.
     private var wanted: (cluster: StoreIdentity?, reason: String)?
 
@@ -130,7 +131,7 @@ private struct Opening {
             return nil
         case .needsCopy(let cluster, let reason):
             wanted = (cluster, reason)
-            fetch = CopyFetch(settings, of: cluster, over: nodeLog, log: log)
+            fetch = CopyFetch(settings, of: cluster, from: sources, over: nodeLog, log: log)
             return nil
         }
         let node = ClusterNode(
@@ -157,7 +158,9 @@ private struct Opening {
         case .failure(let failure):
             tell("\(wanted.reason), so a copy of another node's store is needed: \(failure.text)")
             fetch.stop()
-            self.fetch = CopyFetch(settings, of: wanted.cluster, over: nodeLog, log: log)
+            if let source = fetch.source { sources.noteFailure(of: source) }
+            self.fetch = CopyFetch(
+                settings, of: wanted.cluster, from: sources, over: nodeLog, log: log)
             return false
         }
     }

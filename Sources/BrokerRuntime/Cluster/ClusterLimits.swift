@@ -62,6 +62,10 @@ enum ClusterLimits {
     static let copyTriesMaximum = 5
     /// Milliseconds between two questions whether a copy is ready.
     static let copyPendingMilliseconds: Int32 = 200
+    /// Milliseconds before a node is asked again whose copy has failed, doubled with each further
+    /// failure up to the maximum: a disk that is full stays so until somebody comes.
+    static let copyWaitMilliseconds: UInt64 = 2_000
+    static let copyWaitMillisecondsMaximum: UInt64 = 60_000
     /// Milliseconds without a question after which a copy is forgotten and its space is free: more
     /// than the tries of one question.
     static let copyIdleMilliseconds: UInt64 = 60_000

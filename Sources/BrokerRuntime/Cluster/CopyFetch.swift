@@ -1,6 +1,6 @@
 // How a node without a usable store gets a copy of another node's, on a thread of its own: it
-// listens who is there, asks a standby before the primary, and takes the copy part by part. If the
-// other node ends meanwhile, the attempt fails, and the next one begins anew.
+// listens who is there, asks one of them, and takes the copy part by part. If the other node ends
+// meanwhile, the attempt fails, and the next one begins anew.
 
 import BrokerCore
 import Configuration
@@ -19,6 +19,8 @@ final class CopyFetch: Sendable {
 
     private struct State {
         var outcome: Result<Void, Failure>?
+        /// The node that was asked.
+        var source: [UInt8]?
         var isStopped = false
         var thread: Thread?
     }
@@ -29,15 +31,19 @@ final class CopyFetch: Sendable {
     private let name: String
     /// Nil for a node that belongs to no cluster yet.
     private let cluster: StoreIdentity?
+    private let sources: CopySources
     private let log: LogWriter
 
     /// Begins.
     ///
-    /// - Parameter cluster: that of the store which the copy replaces; nil without one.
+    /// - Parameters:
+    ///   - cluster: that of the store which the copy replaces; nil without one.
+    ///   - sources: what earlier attempts have shown.
     init(
-        _ settings: BrokerSettings, of cluster: StoreIdentity?, over nodeLog: any NodeLog,
-        log: LogWriter
+        _ settings: BrokerSettings, of cluster: StoreIdentity?, from sources: CopySources,
+        over nodeLog: any NodeLog, log: LogWriter
     ) {
+        self.sources = sources
         self.nodeLog = nodeLog
         self.log = log
         self.cluster = cluster
@@ -54,6 +60,9 @@ final class CopyFetch: Sendable {
 
     /// How it has ended; nil while it runs.
     var outcome: Result<Void, Failure>? { state.withLock { $0.outcome } }
+
+    /// The name of the node that was asked; nil before that.
+    var source: [UInt8]? { state.withLock { $0.source } }
 
     /// Ends it, at the latest after the time of one question.
     func stop() {
@@ -84,13 +93,14 @@ final class CopyFetch: Sendable {
 
     private func fetch() throws(Failure) {
         let other = try findNode()
+        state.withLock { $0.source = other.name }
         tell("this node gets a copy of the store of \(other.text)")
         let copy = try awaitCopy(of: other)
         if let cluster, copy.cluster != cluster {
             throw Failure(text: "the node \(other.text) belongs to another cluster")
         }
         var file = try storing { () throws(StoreError) in
-            try ArrivingCopy(directory: directory)
+            try ArrivingCopy(directory: directory, byteCount: copy.byteCount)
         }
         try take(copy, from: other, into: &file)
         try storing { () throws(StoreError) in try file.publish() }
@@ -103,7 +113,7 @@ final class CopyFetch: Sendable {
         log.write(.info, .clusterCopy, fields: ["node": .text(name), "detail": .text(text)])
     }
 
-    /// The standby with the most records, or else the primary, of those that are heard.
+    /// One of the nodes that are heard, after the wait that its failures ask for.
     private func findNode() throws(Failure) -> NodeLife {
         var reports: [[UInt8]: NodeReport] = [:]
         let end = ClusterGate.nowMilliseconds + ClusterLimits.copyListenMilliseconds
@@ -119,10 +129,13 @@ final class CopyFetch: Sendable {
             }
             _ = poll(nil, 0, 50)
         }
-        let standby = reports.values.filter { $0.part == .standby }
-            .max { $0.sequence < $1.sequence }
-        guard let found = standby ?? reports.values.first(where: { $0.part == .primary }) else {
+        guard let found = sources.choose(from: reports.values) else {
             throw Failure(text: "no other node of the cluster is heard")
+        }
+        let begin = ClusterGate.nowMilliseconds + sources.waitMilliseconds(before: found)
+        while ClusterGate.nowMilliseconds < begin {
+            try checkStop()
+            _ = poll(nil, 0, ClusterLimits.copyPendingMilliseconds)
         }
         return found.node
     }

@@ -70,15 +70,24 @@ extension WakeDispatcher {
             "dead_letter",
             "user=\(quoted(wake.user.utf8)) id=\(wake.target.id) "
                 + "kind=\(wake.target.kind.rawValue) number=\(wake.sequence) cause=\(cause.name)")
-        while deadLetters.count > settings.deadLettersMaximum {
-            let removed = deadLetters.removeFirst()
-            totals.discarded += 1
-            changes.append(.found(sequence: removed.wake.sequence))
-            log("dead_letter_discarded", "number=\(removed.wake.sequence)")
+        let own = deadLetters.lazy.filter { $0.wake.user == wake.user }.count
+        if own > PushLimits.deadLettersOfUserMaximum,
+            let oldest = deadLetters.firstIndex(where: { $0.wake.user == wake.user })
+        {
+            discard(oldest)
         }
+        while deadLetters.count > settings.deadLettersMaximum { discard(0) }
     }
 
-    /// Sends dead letters again, with a new validity.
+    private mutating func discard(_ position: Int) {
+        let removed = deadLetters.remove(at: position)
+        totals.discarded += 1
+        changes.append(.found(sequence: removed.wake.sequence))
+        log("dead_letter_discarded", "number=\(removed.wake.sequence)")
+    }
+
+    /// Sends dead letters again, with a new validity. Where a newer wake-up of the target waits, that
+    /// one tells all that the letter would.
     package mutating func resend(_ sequences: [UInt64], now: Moment) {
         let wanted = Set(sequences)
         let found = deadLetters.filter { wanted.contains($0.wake.sequence) }
@@ -94,11 +103,11 @@ extension WakeDispatcher {
             nextSequence += 1
             wake.expiry = brokerTime.end(
                 afterMilliseconds: PushLimits.validityMilliseconds, now: now)
-            if settings.template(for: wake.target.kind) == nil {
-                bury(wake, .notConfigured, reason: "", now: now)
+            if targets[wake.key]?.pending != nil {
+                totals.coalesced += 1
+                note(wake, .coalesced, detail: "", now: now)
             } else {
-                changes.append(.wake(wake))
-                replace(wake, now: now)
+                accept(wake, now: now)
             }
         }
         needSync(now.instant)

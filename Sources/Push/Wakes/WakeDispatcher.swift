@@ -34,8 +34,8 @@ package struct WakeDispatcher {
     }
 
     struct Target {
-        /// What is to be sent, or is being sent.
-        var pending: Wake?
+        /// What is to be sent, or is being sent. Only ``replace(by:)`` sets it.
+        private(set) var pending: Wake?
         /// The wake-up that follows the attempt under way.
         var next: Wake?
         var isInFlight = false
@@ -50,8 +50,9 @@ package struct WakeDispatcher {
         /// Nobody took what the sender gave for the pending wake-up: the template takes its place.
         var isSenderRefused = false
 
-        /// Puts a newer wake-up in the place of the pending one.
-        mutating func replace(by newer: Wake) {
+        /// Puts a newer wake-up in the place of the pending one, or none. What the hook and the
+        /// destination said belongs to the older one.
+        mutating func replace(by newer: Wake?) {
             pending = newer
             isAsked = false
             answer = nil
@@ -59,6 +60,7 @@ package struct WakeDispatcher {
             // It has attempts of its own; the circuit of the destination bounds all of them.
             failureCount = 0
             refusalCount = 0
+            datagramCount = 0
         }
     }
 
@@ -188,16 +190,21 @@ package struct WakeDispatcher {
                 isTest: request.isTest)
             nextSequence += 1
             note(wake, .asked, detail: wake.isTest ? "test" : "", now: now)
-            if gone.contains(wake.key) {
-                note(wake, .dropped, detail: "gone", now: now)
-            } else if settings.template(for: target.kind) == nil {
-                bury(wake, .notConfigured, reason: "", now: now)
-            } else if targets[wake.key] == nil, targets.count >= settings.waitingMaximum {
-                bury(wake, .queueFull, reason: "", now: now)
-            } else {
-                changes.append(.wake(wake))
-                replace(wake, now: now)
-            }
+            accept(wake, now: now)
+        }
+    }
+
+    /// Keeps a wake-up until it is sent, if it can be.
+    mutating func accept(_ wake: Wake, now: Moment) {
+        if gone.contains(wake.key) {
+            note(wake, .dropped, detail: "gone", now: now)
+        } else if settings.template(for: wake.target.kind) == nil {
+            bury(wake, .notConfigured, reason: "", now: now)
+        } else if targets[wake.key] == nil, targets.count >= settings.waitingMaximum {
+            bury(wake, .queueFull, reason: "", now: now)
+        } else {
+            changes.append(.wake(wake))
+            replace(wake, now: now)
         }
     }
 
@@ -213,14 +220,13 @@ package struct WakeDispatcher {
         } else {
             note(older, .coalesced, detail: "", now: now)
             targets[wake.key]!.replace(by: wake)
-            targets[wake.key]!.datagramCount = 0
         }
     }
 
     mutating func place(_ wake: Wake, now: Moment) {
         let key = wake.key
         var target = targets[key] ?? Target()
-        target.pending = wake
+        target.replace(by: wake)
         targets[key] = target
         users[key.owner, default: []].insert(key.id)
         enqueue(key, at: nil, now: now.instant)
@@ -239,7 +245,7 @@ package struct WakeDispatcher {
             }
             if target.next?.isTest != true { targets[key]!.next = nil }
             if target.pending?.isTest != true {
-                targets[key]!.pending = targets[key]!.next
+                targets[key]!.replace(by: targets[key]!.next)
                 targets[key]!.next = nil
             }
             guard targets[key]!.pending == nil else { continue }
@@ -251,13 +257,17 @@ package struct WakeDispatcher {
     /// A target is removed: nothing is sent there any more, tests neither.
     private mutating func remove(_ key: WakeKey, now: Moment) {
         setBadge(key, 0)
+        for letter in deadLetters where letter.wake.key == key {
+            changes.append(.found(sequence: letter.wake.sequence))
+        }
+        deadLetters.removeAll { $0.wake.key == key }
         guard let target = targets[key] else { return }
         for wake in [target.pending, target.next].compactMap({ $0 }) {
             totals.withdrawn += 1
             note(wake, .withdrawn, detail: "", now: now)
         }
         targets[key]!.next = nil
-        targets[key]!.pending = nil
+        targets[key]!.replace(by: nil)
         changes.append(.settled(key))
         if !target.isInFlight { forget(key) }
     }
@@ -582,7 +592,7 @@ package struct WakeDispatcher {
         guard targets[key] != nil else { return }
         targets[key]!.isInFlight = false
         if targets[key]!.pending == nil {
-            targets[key]!.pending = targets[key]!.next
+            targets[key]!.replace(by: targets[key]!.next)
             targets[key]!.next = nil
         }
         if targets[key]!.pending == nil {

@@ -11,13 +11,17 @@ public struct ArrivingCopy: ~Copyable {
     private let lock: DirectoryLock
     private let stagingFile: StagingFile
     private let descriptor: Int32
+    private let byteCountMaximum: UInt64
     public private(set) var byteCount = 0
     private var isPublished = false
 
     /// Begins in a directory, which is created (0700) if it is missing. It may have a store that no
     /// process has open.
-    public init(directory: String) throws(StoreError) {
+    ///
+    /// - Parameter byteCount: the length of the copy, for which the disk must have room.
+    public init(directory: String, byteCount: UInt64) throws(StoreError) {
         let lock = try DirectoryLock(directory: directory, createsDirectory: true)
+        try FreeSpace.check(directory, for: byteCount)
         let stagingFile = try StagingFile(directory: directory)
         let descriptor = open(
             stagingFile.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
@@ -25,6 +29,7 @@ public struct ArrivingCopy: ~Copyable {
             throw .system(call: "open", path: stagingFile.path, errno: errno)
         }
         self.directory = directory
+        byteCountMaximum = byteCount
         self.lock = lock
         self.stagingFile = stagingFile
         self.descriptor = descriptor
@@ -35,8 +40,11 @@ public struct ArrivingCopy: ~Copyable {
         if !isPublished { try? StagingFile.removeLeftover(in: directory) }
     }
 
-    /// Writes the next part.
+    /// Writes the next part. What is longer than the copy is not taken.
     public mutating func append(_ bytes: [UInt8]) throws(StoreError) {
+        guard UInt64(byteCount + bytes.count) <= byteCountMaximum else {
+            throw .system(call: "pwrite", path: stagingFile.path, errno: EFBIG)
+        }
         var done = 0
         while done < bytes.count {
             let count = bytes.withUnsafeBytes {

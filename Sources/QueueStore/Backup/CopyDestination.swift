@@ -65,3 +65,20 @@ extension LMDBQueueStore {
         try CopyDestination.check(path)
     }
 }
+
+/// Free space of a disk.
+enum FreeSpace {
+    /// Throws unless the disk of an existing directory has space for a copy and leaves
+    /// ``StoreLimits/copyReserveByteCount``: a copy that fills the disk stops the store on it.
+    static func check(_ directory: String, for byteCount: UInt64) throws(StoreError) {
+        var status = statvfs()
+        guard statvfs(directory, &status) == 0 else {
+            throw .system(call: "statvfs", path: directory, errno: errno)
+        }
+        let free = UInt64(status.f_bavail) * UInt64(status.f_frsize)
+        let reserve = UInt64(StoreLimits.copyReserveByteCount)
+        guard free > reserve, byteCount <= free - reserve else {
+            throw .noRoomForCopy(directory: directory, byteCount: byteCount, freeByteCount: free)
+        }
+    }
+}

@@ -37,6 +37,9 @@ public final class StoreSnapshot: @unchecked Sendable {
     /// repeatedly.
     private static let attemptMaximum = 100
 
+    /// Bytes of a copy.
+    var byteCount: UInt64 { UInt64((meta.lastPage + 1) * meta.pageByteCount) }
+
     /// Releases the state. Called once, before the store is closed.
     public func end() {
         mdb_txn_abort(transaction)
@@ -57,7 +60,7 @@ public final class StoreSnapshot: @unchecked Sendable {
         progress: CopyProgress? = nil
     ) throws(StoreError) -> CopyReport {
         // Each page is read twice: in the store, and in the copy.
-        progress?.begin(totalByteCount: 2 * (meta.lastPage + 1) * meta.pageByteCount)
+        progress?.begin(totalByteCount: 2 * Int(byteCount))
         let place = try CopyDestination(destination, besides: besides)
         do throws(StoreError) {
             let stagingFile = try StagingFile(directory: destination)

@@ -64,6 +64,7 @@ extension StoreSnapshot {
     ) throws(StoreError) -> UnnamedCopy {
         let folder = directory + "/" + Self.copyFolderName
         try Self.removeLeftover(of: folder)
+        try FreeSpace.check(directory, for: byteCount)
         defer { try? Self.removeLeftover(of: folder) }
         _ = try copy(to: folder, isNode: true, progress: progress)
         return try UnnamedCopy(path: folder + "/" + Environment.dataFile)

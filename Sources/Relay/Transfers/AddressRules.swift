@@ -1,5 +1,6 @@
-// Which addresses a relay may connect to. The address of each connection is checked when it is
-// opened, so that no name leads into the operator's own network, whatever it resolves to.
+// Which addresses a relay may connect to. The address is checked when a connection is opened, and
+// before each request on it, so that no name leads into the operator's own network, whatever it
+// resolves to and whoever opened the connection.
 
 import BrokerTerms
 

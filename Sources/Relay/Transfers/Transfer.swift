@@ -118,6 +118,16 @@ final class Transfer {
                 guard transfer.permits(curl_bytes_of(address)) else { return CURL_SOCKET_BAD }
                 return Transfer.socket(for: address.pointee)
             }, context)
+        // A connection that the operator's own request has opened, to an address that a user may
+        // not name, is used for later requests to its host too.
+        curl_set_request_check(
+            handle,
+            { context, address, _, _, _ in
+                guard let context, let address else { return CURL_PREREQFUNC_ABORT }
+                let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+                return transfer.permits(curl_bytes_of_text(address))
+                    ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+            }, context)
     }
 
     /// A socket that the kernel closes when a peer no longer acknowledges what was sent: a

@@ -104,6 +104,24 @@ import Testing
         #expect(world.gauges.connections == 0)
     }
 
+    @Test func `waits with all that its will has`() {
+        takeOverFreely()
+        world.connect(
+            "ann/phone", expiry: 3600, dialect: .mqtt5,
+            will: { bytes in
+                var message = SendRequest(
+                    number: 0, grade: .once, target: .topic(bytes.appendRange("gone")),
+                    payload: bytes.appendRange("\0gone"), messageByteCount: 20)
+                message.attributes = bytes.appendRange("\u{1}k\u{1}v")
+                message.collapseKey = bytes.appendRange("key")
+                return WillRequest(delaySeconds: 0, message: message)
+            })
+        #expect(lines() == [])
+        world.pass(seconds: 2)
+        #expect(lines() == taken)
+        world.broker.checkInvariants()
+    }
+
     @Test func `finds nobody when its turn comes, and is let in`() {
         takeOverFreely()
         let first = world.connections["ann/phone"]!

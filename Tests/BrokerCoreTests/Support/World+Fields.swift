@@ -14,7 +14,7 @@ extension World {
         _ options: Mentions.Options = [], attributes: KeyValuePairs<String, String> = [:],
         asks: SendAsks = []
     ) {
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         var request = SendRequest(
             number: grade == .transient ? 0 : number, grade: grade,
             target: target.append(to: &bytes), senderUnixMilliseconds: time,

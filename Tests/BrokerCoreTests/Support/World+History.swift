@@ -50,7 +50,7 @@ extension World {
         _ name: String, _ number: UInt64, to target: Target, _ text: String,
         grade: Grade = .durable, time: UInt64 = 0, asks: SendAsks = []
     ) {
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         var request = SendRequest(
             number: number, grade: grade, target: target.append(to: &bytes),
             senderUnixMilliseconds: time, payload: bytes.appendRange("\0" + text),
@@ -67,7 +67,7 @@ extension World {
         _ name: String, of party: Target, before number: UInt64 = .max, count: Int = 100,
         byteCount: Int = 16_384, search: HistorySearch = HistorySearch()
     ) {
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         var request = HistoryRequest(
             party: conversationParty(party, &bytes), before: number, countMaximum: count,
             byteCountMaximum: byteCount)
@@ -96,7 +96,7 @@ extension World {
     func markRead(
         _ name: String, of party: Target, through number: UInt64, hides: Bool = false
     ) {
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         let wanted = conversationParty(party, &bytes)
         step(
             .markReadRequested(

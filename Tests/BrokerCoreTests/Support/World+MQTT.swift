@@ -40,7 +40,7 @@ extension World {
         _ name: String, _ identifier: UInt16, to target: Target, _ text: String,
         grade: Grade = .durable, isRetained: Bool = false, expiry: UInt64? = nil, id: String = ""
     ) {
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         var request = SendRequest(
             number: 0, grade: grade, target: target.append(to: &bytes), expirySeconds: expiry,
             isRaw: true, payload: bytes.appendRange(text), messageByteCount: 0)

@@ -11,7 +11,7 @@ extension World {
         _ name: String, _ reference: UInt64 = 0, id: String = "", with text: String? = nil,
         detail: String = "", byteCount: UInt32? = nil, request identifier: UInt64? = nil
     ) {
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         let message: RecallRequest.Message =
             id.isEmpty ? .reference(reference) : .messageIdentifier(bytes.appendRange(id))
         var request = RecallRequest(message: message, detail: bytes.appendRange(detail))
@@ -40,7 +40,7 @@ extension World {
         _ name: String, _ number: UInt64, to target: Target, _ text: String, key: String,
         grade: Grade = .durable
     ) {
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         var request = SendRequest(
             number: number, grade: grade, target: target.append(to: &bytes),
             payload: bytes.appendRange("\0" + text),

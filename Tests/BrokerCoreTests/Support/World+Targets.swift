@@ -28,6 +28,12 @@ extension Target {
     }
 }
 
+extension World {
+    /// Bytes of earlier packets: a loop reads many at once, so the ranges of an event do not begin
+    /// at 0, not even the empty ones.
+    static let preceding = [UInt8](repeating: 0xEE, count: 1_000)
+}
+
 extension [UInt8] {
     /// Appends ids in a row.
     mutating func appendList(_ names: [String]) -> IdentifierRange {

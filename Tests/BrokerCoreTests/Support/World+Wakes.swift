@@ -28,7 +28,7 @@ extension World {
 
     /// A request of a client about wake targets.
     func wake(_ name: String, _ make: (inout [UInt8]) -> WakeRequest) {
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         let request = make(&bytes)
         step(
             .wakeRequested(
@@ -40,7 +40,7 @@ extension World {
         _ name: String, _ number: UInt64, to target: Target, _ text: String, push: String,
         wakes: Bool = true, expiry: UInt64? = nil
     ) {
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         var request = SendRequest(
             number: number, grade: .durable, target: target.append(to: &bytes),
             expirySeconds: expiry, payload: bytes.appendRange("\0" + text),

@@ -80,7 +80,7 @@ final class World {
         adjust: (inout ConnectRequest) -> Void = { _ in }
     ) -> ConnectionID {
         let (user, device) = World.split(name)
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         let deviceRange = bytes.appendRange(device)
         let identity: Claim
         if let gateway {
@@ -128,7 +128,7 @@ final class World {
         grade: Grade = .durable, id: String = "", expiry: UInt64? = nil, time: UInt64 = 0,
         byteCount: UInt32? = nil, isRaw: Bool = false, isKept: Bool? = nil, asks: SendAsks = []
     ) {
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         var request = SendRequest(
             number: grade == .transient ? 0 : number, grade: grade,
             target: target.append(to: &bytes), messageIdentifier: bytes.appendRange(id),
@@ -149,7 +149,7 @@ final class World {
         device: String = "", key: SendKey? = nil, asks: SendAsks = [],
         adjust: (inout SendingUser) -> Void = { _ in }
     ) -> OperatorSend? {
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         var request = SendRequest(
             number: 0, grade: grade, target: target.append(to: &bytes), isRaw: isRaw,
             payload: bytes.appendRange((isRaw ? "" : "\0") + text),
@@ -184,7 +184,7 @@ final class World {
     }
 
     func subscribe(_ name: String, _ filter: String, grade: Grade = .once, id: UInt64? = nil) {
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         let wanted = FilterRequest(filter: bytes.appendRange(filter), grade: grade)
         let request = SubscribeRequest(
             requestIdentifier: id ?? freeRequest(name), filters: .one(wanted))
@@ -192,7 +192,7 @@ final class World {
     }
 
     func unsubscribe(_ name: String, _ filter: String, id: UInt64? = nil) {
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         let request = UnsubscribeRequest(
             requestIdentifier: id ?? freeRequest(name),
             filters: .one(bytes.appendRange(filter)))
@@ -217,7 +217,7 @@ final class World {
         _ name: String, to target: Target, _ text: String, delay: UInt32 = 0,
         isRetained: Bool = false, id: UInt64? = nil
     ) {
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         var message = SendRequest(
             number: 0, grade: .once, target: target.append(to: &bytes),
             payload: bytes.appendRange("\0" + text), messageByteCount: 20)
@@ -234,7 +234,7 @@ final class World {
 
     /// A request about groups, made of ranges in the bytes it appends to.
     func groups(_ name: String, id: UInt64? = nil, _ make: (inout [UInt8]) -> GroupRequest) {
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         let request = make(&bytes)
         step(
             .groupRequested(
@@ -364,7 +364,7 @@ final class World {
     /// Adds a token for the user of a connected device, which presents it as its new credential.
     func exchangeToken(_ identifier: String, of name: String) {
         addToken(identifier, user: Self.split(name).user, rights: nil)
-        var bytes: [UInt8] = []
+        var bytes = World.preceding
         let claim = Claim.token(identifier: bytes.appendRange(identifier), digest: Self.tokenDigest)
         step(.credentialPresented(connections[name]!, claim), bytes: bytes)
     }

@@ -1,0 +1,40 @@
+// Which node is asked for a copy, and when: a standby before the primary, and one that could not
+// give a copy after all others.
+
+import Replication
+
+/// What the attempts to get a copy have shown of the other nodes.
+struct CopySources {
+    /// Attempts in a row that a node's copy failed, by its name. The names are those of nodes that
+    /// were heard, of which there are at most ``ClusterLimits/nodesMaximum`` at a time.
+    private var failures: [[UInt8]: Int] = [:]
+
+    /// The node with the fewest failed attempts; of these the standby with the most records, or
+    /// else the primary. Nil if none of the reports is of a node that has a store.
+    func choose(from reports: some Sequence<NodeReport>) -> NodeReport? {
+        reports.filter { $0.part == .standby || $0.part == .primary }.min { left, right in
+            let (lower, higher) = (failureCount(of: left), failureCount(of: right))
+            if lower != higher { return lower < higher }
+            if left.part != right.part { return left.part == .standby }
+            return left.sequence > right.sequence
+        }
+    }
+
+    /// Milliseconds before a node is asked again whose copies have failed: whatever is wrong with
+    /// it lasts, and each attempt costs it a copy.
+    func waitMilliseconds(before report: NodeReport) -> UInt64 {
+        let count = failureCount(of: report)
+        guard count > 0 else { return 0 }
+        return min(
+            ClusterLimits.copyWaitMilliseconds << UInt64(min(count - 1, 16)),
+            ClusterLimits.copyWaitMillisecondsMaximum)
+    }
+
+    /// An attempt to get the copy of a node has failed.
+    mutating func noteFailure(of node: [UInt8]) {
+        if failures.count >= ClusterLimits.nodesMaximum, failures[node] == nil { failures = [:] }
+        failures[node, default: 0] += 1
+    }
+
+    private func failureCount(of report: NodeReport) -> Int { failures[report.node.name] ?? 0 }
+}
