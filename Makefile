@@ -33,8 +33,9 @@ RELEASE := -c release --static-swift-stdlib
 PREFIX ?= /usr/local
 
 # System libraries of the code, by pkg-config name and by Debian package.
-LIBRARIES := 'openssl >= 3.0' lmdb libargon2 libcurl
-PACKAGES := libssl-dev liblmdb-dev libargon2-dev libcurl4-openssl-dev pkg-config
+LIBRARIES := 'openssl >= 3.0' lmdb libargon2 libcurl sqlite3
+PACKAGES := libssl-dev liblmdb-dev libargon2-dev libcurl4-openssl-dev \
+    libsqlite3-dev pkg-config
 
 # The log of a cluster needs libnats and is built where that is installed, and by no other part of
 # the product (docs/decisions/0011-cluster-builds.md). `make test` installs it.
@@ -275,8 +276,8 @@ deps: toolchain
 	@pkg-config --exists $(LIBRARIES) 2>/dev/null || { \
 	    set -e; \
 	    command -v apt-get >/dev/null || { \
-	        echo "Missing: OpenSSL 3, LMDB, libargon2, libcurl or pkg-config. Install the" \
-	            "counterparts of $(PACKAGES), then run make again." >&2; exit 1; }; \
+	        echo "Missing: OpenSSL 3, LMDB, libargon2, libcurl, SQLite or pkg-config. Install" \
+	            "the counterparts of $(PACKAGES), then run make again." >&2; exit 1; }; \
 	    echo "Installing $(PACKAGES) with apt-get"; \
 	    root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	    $$root apt-get update -qq; \

@@ -35,6 +35,8 @@ let package = Package(
             name: "CArgon2", pkgConfig: "libargon2", providers: [.apt(["libargon2-dev"])]),
         .systemLibrary(
             name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(
+            name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .target(name: "CLinuxShims"),
         .target(name: "CTLSMemory"),
         .target(name: "CMallocCount", path: "Bench/CMallocCount"),
@@ -177,7 +179,7 @@ let package = Package(
             name: "martlet",
             dependencies: [
                 "MartletClient", "Administration", "Configuration", "Credentials", "WireFormat",
-                "Threads", "CommandLineOptions", "Files", "JSON5", "CCurl",
+                "Threads", "CommandLineOptions", "Files", "JSON5", "CCurl", "CSQLite",
             ]),
         .executableTarget(
             name: "martlet-gateway",

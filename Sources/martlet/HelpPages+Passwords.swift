@@ -46,7 +46,8 @@ extension HelpPages {
         it had completed.
 
           --config FILE        mosquitto.conf, which names the other files
-          --store FILE         mosquitto.db, if it is not where the configuration says
+          --store FILE         mosquitto.db, or the database of the plugin persist-sqlite, if it is
+                               not where the configuration says
           --output FILE        write the configuration to this file, which must be new
           --dry-run            change and write nothing; the broker need not run
           --json               one JSON object per line of the report

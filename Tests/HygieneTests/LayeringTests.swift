@@ -87,7 +87,7 @@ private let allowedImports: [String: Set<String>] = [
     ],
     "martlet": [
         "MartletClient", "Administration", "Configuration", "Credentials", "WireFormat", "Threads",
-        "CommandLineOptions", "Files", "JSON5", "CCurl", "FoundationEssentials", "Glibc",
+        "CommandLineOptions", "Files", "JSON5", "CCurl", "CSQLite", "FoundationEssentials", "Glibc",
     ],
     "martlet-gateway": [
         "Gateway", "Bridge", "Webhooks", "Push", "Relay", "MartletClient", "NetTransport",

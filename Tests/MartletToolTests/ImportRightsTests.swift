@@ -258,6 +258,32 @@ struct ImportRightsTests {
         #expect(plan.configuration.contains("connections: 100"))
     }
 
+    /// Mosquitto 2.1 has the two words as plugins, which read the same files.
+    @Test func `takes the files of the plugins password-file and acl-file`() throws {
+        try write("users", Array("carl:\(Self.hash)\n".utf8))
+        try write("list", Array("user carl\ntopic read a/#\n".utf8))
+        let lines = [
+            "plugin /usr/lib/mosquitto_password_file.so",
+            "plugin_opt_password_file \(files.file("users"))",
+            "plugin /usr/lib/mosquitto_acl_file.so", "plugin_opt_acl_file \(files.file("list"))",
+        ]
+        func plan(_ lines: [String]) throws -> ImportPlan {
+            try write("mosquitto.conf", Array(lines.joined(separator: "\n").utf8))
+            return ImportPlan(
+                configuration: files.file("mosquitto.conf"), store: nil, app: "demo",
+                unixSeconds: 0)
+        }
+        let whole = try plan(lines)
+        #expect(whole.passwords.map(\.name) == ["carl"])
+        #expect(whole.passwords.map(\.rights) == [["subscribe:a/#"]])
+        // An option belongs to the plugin before it, and another plugin may restrict users.
+        #expect(try plan(["plugin /usr/lib/other.so", lines[1]]).passwords.isEmpty)
+        #expect(try plan(lines + ["plugin /usr/lib/other.so"]).passwords.isEmpty)
+        // A listener may use it, and others not.
+        let named = "plugin_load name /usr/lib/mosquitto_password_file.so"
+        #expect(try plan([named, lines[1], "plugin_use name"]).passwords.isEmpty)
+    }
+
     @Test func `prints no control character of a name`() throws {
         let plan = try plan([], access: Array("user a\u{1B}[2J\ntopic read a\n".utf8))
         #expect(plan.report.lines.contains { $0.text.contains("\u{1B}") })

@@ -43,6 +43,15 @@ struct ImportFile {
         self.isComplete = isComplete
     }
 
+    /// Whether a file begins with these bytes.
+    static func begins(_ path: String, with bytes: [UInt8]) -> Bool {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        let start = try? DescriptorIO.read(from: descriptor, byteCountMaximum: bytes.count)
+        return start == bytes
+    }
+
     /// The bytes of a file; nil if it cannot be read, which the report tells.
     static func read(
         _ path: String, _ what: String, report: inout ImportReport,

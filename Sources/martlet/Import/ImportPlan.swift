@@ -56,7 +56,7 @@ struct ImportPlan {
             if let store = MosquittoStore(file, report: &report) {
                 take(store, of: file, unixSeconds: now)
             }
-        } else if !settings.hasSQLiteStore {
+        } else if !settings.hasSQLitePlugin {
             report.add(.ignored, at: path, "there is no store: persistence is off")
         }
     }
@@ -274,13 +274,13 @@ struct ImportPlan {
             }
             retained.append(message)
             retainedLines.append(report.lines.count)
-            if message.hasOtherProperties {
-                report.add(
-                    .changed, at: path,
-                    "retained \(message.topic): taken without its properties of MQTT 5")
-            } else {
-                report.add(.taken, at: path, "retained \(message.topic)")
-            }
+            let differences = [
+                (message.hasOtherProperties, "taken without its properties of MQTT 5"),
+                (message.hasNumberAsTopic, "its topic is a number in the store, where 007 is 7"),
+            ].filter(\.0).map(\.1)
+            report.add(
+                differences.isEmpty ? .taken : .changed, at: path,
+                (["retained \(message.topic)"] + differences).joined(separator: ": "))
         }
         messages = store.messages
         let order = store.sessions.sorted { $0.key.lexicographicallyPrecedes($1.key) }
@@ -366,7 +366,7 @@ struct ImportPlan {
         }
         tellUnfinished(of: session, client, path)
         var items: [SessionImport.Item] = []
-        var (unsafe, late, strange, other) = (0, 0, 0, 0)
+        var (unsafe, late, strange, other, number) = (0, 0, 0, 0, 0)
         for one in session.waiting where !one.isReceived {
             guard let message = messages[one.message], one.qos > 0 else {
                 unsafe += 1
@@ -382,9 +382,10 @@ struct ImportPlan {
                 // list, whatever has expired meanwhile.
                 if message.hasExpired(unixSeconds: now) {
                     late += 1
-                } else if MosquittoStore.contentType(message.properties).hasOthers {
+                } else if message.hasOtherProperties {
                     other += 1
                 }
+                if message.hasNumberAsTopic { number += 1 }
                 items.append(SessionImport.Item(message: one.message, qos: one.qos))
             }
         }
@@ -392,6 +393,7 @@ struct ImportPlan {
             (unsafe, "of QoS 0 or without a message"), (late, "expired"),
             (strange, "too large or on a topic that clients may not use"),
             (other, "without properties of MQTT 5"),
+            (number, "on a topic that is a number in the store, where 007 is 7"),
             (
                 session.waiting.count { $0.mayBeReceived },
                 "of QoS 2 without PUBREC, which come again"

@@ -38,8 +38,8 @@ struct MosquittoConfiguration {
     private(set) var storeFile: Value?
     /// Keys of Martlet's configuration with their values, in order.
     private(set) var settings: [(key: String, value: String)] = []
-    /// Whether a plugin keeps what persists in a store of SQLite, which is not read.
-    private(set) var hasSQLiteStore = false
+    /// Whether the plugin persist-sqlite keeps what persists.
+    var hasSQLitePlugin: Bool { plugins.database != nil }
     /// What restricts clients of all listeners, and is not taken; nil without such a word.
     private(set) var restriction: Value?
     /// Whether the user name is the client id too.
@@ -55,6 +55,7 @@ struct MosquittoConfiguration {
     /// Whether a listener, port or address is named. Without one, Mosquitto serves its machine.
     private var namesAddress = false
     private var sizes = MosquittoSizes()
+    private var plugins = MosquittoPlugins()
     private var includeDepth = 0
 
     /// Files that include others, and files of one directory.
@@ -65,10 +66,24 @@ struct MosquittoConfiguration {
         read(path, report: &report)
         if !namesAddress, !listeners.isEmpty { listeners[0].host = "localhost" }
         settings += sizes.settings(report: &report)
-        if isPersistent {
-            let isLocation = storeLocation.isEmpty || storeLocation.hasSuffix("/")
-            storeFile = Value(
-                text: storeLocation + (isLocation ? "" : "/") + storeName, place: path)
+        let isLocation = storeLocation.isEmpty || storeLocation.hasSuffix("/")
+        let ownFile = storeLocation + (isLocation ? "" : "/") + storeName
+        if let plugin = plugins.database {
+            storeFile = plugins.databaseFile(at: storeLocation)
+            if storeFile == nil {
+                report.add(
+                    .ignored, at: plugin.place,
+                    "\(plugin.text): it keeps nothing without persistence_location and "
+                        + "plugin_opt_db_file")
+            }
+            if isPersistent, access(ownFile, F_OK) == 0 {
+                report.add(
+                    .refused, at: ownFile,
+                    "the file is not read, because the plugin persist-sqlite keeps the same; what "
+                        + "only this file has is taken by another import with --store, before")
+            }
+        } else if isPersistent {
+            storeFile = Value(text: ownFile, place: path)
         }
     }
 
@@ -103,12 +118,8 @@ struct MosquittoConfiguration {
                 "\(word) \(value): clients choose their ids here; %c in patterns is "
                     + (value == "true" ? "the user" : "the device"))
         case "allow_anonymous": allowsAnonymous = Value(text: value, place: place)
-        case "password_file":
-            if passwordFile != nil { hasSeveralLists = true }
-            passwordFile = Value(text: value, place: place)
-        case "acl_file":
-            if accessFile != nil { hasSeveralLists = true }
-            accessFile = Value(text: value, place: place)
+        case "password_file": takePasswordFile(value, at: place)
+        case "acl_file": takeAccessFile(value, at: place)
         case "per_listener_settings":
             if value == "true" { hasSeveralLists = true }
             report.add(.ignored, at: place, "\(word): each listener names its app with passwords=")
@@ -119,6 +130,16 @@ struct MosquittoConfiguration {
         case "include_dir": include(value, at: place, report: &report)
         default: takeOther(word, value, at: place, report: &report)
         }
+    }
+
+    private mutating func takePasswordFile(_ path: String, at place: String) {
+        if passwordFile != nil { hasSeveralLists = true }
+        passwordFile = Value(text: path, place: place)
+    }
+
+    private mutating func takeAccessFile(_ path: String, at place: String) {
+        if accessFile != nil { hasSeveralLists = true }
+        accessFile = Value(text: path, place: place)
     }
 
     /// Notes that a word restricts clients and is not taken. The first one is told.
@@ -252,12 +273,12 @@ struct MosquittoConfiguration {
             report.add(.ignored, at: place, "\(word): they are accepted")
         } else if let reason = Self.meaningless[word] {
             report.add(.ignored, at: place, "\(word): \(reason)")
-        } else if word == "plugin" || word == "global_plugin", value.contains("persist_sqlite") {
-            hasSQLiteStore = true
-            report.add(
-                .refused, at: place,
-                "\(word): the plugin's SQLite store is not read, so retained messages and sessions "
-                    + "are not taken; mosquitto.db is read, which persistence true writes")
+        } else if let meaning = plugins.take(word, value, at: place) {
+            switch meaning {
+            case .passwordFile: takePasswordFile(value, at: place)
+            case .accessFile: takeAccessFile(value, at: place)
+            case .nothing(let reason): report.add(.ignored, at: place, "\(word): \(reason)")
+            }
         } else if word == "connection" || word == "address" {
             report.add(.refused, at: place, "\(word): a bridge is a program of its own (bridge.md)")
         } else {

@@ -1,5 +1,6 @@
-// Reads the store of Mosquitto 1.6 to 2.1 (mosquitto.db, format 5 and 6): what is retained, and
-// what waits for whom. Numbers are in network order, except identifiers and times.
+// Reads the store of a Mosquitto: what is retained, and what waits for whom. It is a database of the
+// plugin persist-sqlite (MosquittoDatabase.swift), or mosquitto.db of Mosquitto 1.6 to 2.1 (format 5
+// and 6). There, numbers are in network order, except identifiers and times:
 //
 //     00 B5 00 "mosquitto db"   crc:4   version:4   then chunks: kind:4 length:4 bytes:length
 
@@ -12,6 +13,8 @@ struct RetainedImport {
     let contentType: String?
     /// Whether it has properties of MQTT 5 that are not taken.
     let hasOtherProperties: Bool
+    /// As ``StoredMessage/hasNumberAsTopic``.
+    let hasNumberAsTopic: Bool
 }
 
 /// The contents of a store.
@@ -30,7 +33,17 @@ struct MosquittoStore {
         let text: String
     }
 
+    init(messages: [UInt64: StoredMessage], sessions: [[UInt8]: StoredSession]) {
+        self.messages = messages
+        self.sessions = sessions
+    }
+
     init?(_ path: String, report: inout ImportReport) {
+        if ImportFile.begins(path, with: SQLiteFile.magic) {
+            self.init(database: path, byteCountMaximum: Self.byteCountMaximum, report: &report)
+            return
+        }
+        self.init(messages: [:], sessions: [:])
         guard
             let bytes = ImportFile.read(
                 path, "the store", report: &report, byteCountMaximum: Self.byteCountMaximum)
@@ -48,10 +61,7 @@ struct MosquittoStore {
         _ bytes: [UInt8], _ path: String, report: inout ImportReport
     ) throws(Damage) {
         guard bytes.starts(with: Self.magic), bytes.count >= 23 else {
-            throw Damage(
-                text: bytes.starts(with: Array("SQLite format 3".utf8))
-                    ? "the file is a store of SQLite, which is not read"
-                    : "the file is no store of Mosquitto")
+            throw Damage(text: "the file is no store of Mosquitto")
         }
         let version = Self.number(bytes[19..<23])
         guard version == 5 || version == 6 else {
@@ -93,18 +103,9 @@ struct MosquittoStore {
             guard chunk.count >= 16 else { return false }
             let count = Int(Self.number(chunk.at(10, 2)))
             guard let name = chunk.name(16, count) else { return false }
-            // Direction 1 is to the client. A message from it is there until its PUBREL.
-            guard chunk[chunk.startIndex + 15] == 1 else {
-                sessions[name, default: StoredSession()].unreleased.append(
-                    Self.native(chunk.at(0, 8)))
-                return true
-            }
-            // In the states 6 and 9 the client has sent PUBREC, in the state 5 it may have.
-            let state = chunk[chunk.startIndex + 13]
-            sessions[name, default: StoredSession()].waiting.append(
-                StoredSession.Waiting(
-                    message: Self.native(chunk.at(0, 8)), qos: chunk[chunk.startIndex + 12],
-                    isReceived: [6, 9].contains(state), mayBeReceived: state == 5))
+            sessions[name, default: StoredSession()].add(
+                Self.native(chunk.at(0, 8)), isOutgoing: chunk[chunk.startIndex + 15] == 1,
+                qos: chunk[chunk.startIndex + 12], state: chunk[chunk.startIndex + 13])
         case 4:
             guard chunk.count >= 8 else { return false }
             if let message = messages[Self.native(chunk.at(0, 8))] {
@@ -146,17 +147,19 @@ struct MosquittoStore {
         let start = 32 + Int(number(chunk.at(22, 2))) + Int(number(chunk.at(24, 2)))
         let topicCount = Int(number(chunk.at(26, 2)))
         guard chunk.count >= start + topicCount + payloadCount else { return nil }
+        let (type, hasOthers) = contentType(chunk.dropFirst(start + topicCount + payloadCount))
         return (
             native(chunk.at(0, 8)),
             StoredMessage(
-                topic: chunk.at(start, topicCount),
-                payload: chunk.at(start + topicCount, payloadCount),
-                properties: chunk.dropFirst(start + topicCount + payloadCount),
+                topic: chunk.at(start, topicCount), hasNumberAsTopic: false,
+                payload: chunk.at(start + topicCount, payloadCount), contentType: type,
+                hasOtherProperties: hasOthers,
                 expiresUnixSeconds: Int64(bitPattern: native(chunk.at(8, 8))))
         )
     }
 
-    private mutating func retain(
+    /// Takes a message that is retained on its topic, or reports why not.
+    mutating func retain(
         _ message: StoredMessage, path: String, report: inout ImportReport
     ) {
         guard let topic = String(validating: message.topic, as: UTF8.self) else {
@@ -168,18 +171,18 @@ struct MosquittoStore {
             return
         }
         if message.payload.isEmpty { return }
-        let (contentType, hasOthers) = Self.contentType(message.properties)
         retained.append(
             RetainedImport(
                 topic: topic, payload: Array(message.payload),
                 expiresUnixSeconds: message.expiresUnixSeconds > 0
                     ? message.expiresUnixSeconds : nil,
-                contentType: contentType, hasOtherProperties: hasOthers))
+                contentType: message.contentType, hasOtherProperties: message.hasOtherProperties,
+                hasNumberAsTopic: message.hasNumberAsTopic))
     }
 
     /// The content type among properties of MQTT 5, if it comes before one that is not taken, and
     /// whether there is such a one.
-    static func contentType(
+    private static func contentType(
         _ properties: ArraySlice<UInt8>
     ) -> (text: String?, hasOthers: Bool) {
         // The length comes first, as a variable byte integer of one to four bytes.

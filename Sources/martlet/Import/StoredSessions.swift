@@ -7,8 +7,12 @@ import FoundationEssentials
 /// A message of a store, once for all sessions that wait for it.
 struct StoredMessage {
     let topic: ArraySlice<UInt8>
+    /// Whether the store has the topic as a number, which it may have made of `007`.
+    let hasNumberAsTopic: Bool
     let payload: ArraySlice<UInt8>
-    let properties: ArraySlice<UInt8>
+    let contentType: String?
+    /// Whether it has properties of MQTT 5 that are not taken.
+    let hasOtherProperties: Bool
     /// 0 for none.
     let expiresUnixSeconds: Int64
 }
@@ -35,6 +39,22 @@ struct StoredSession {
     var waiting: [Waiting] = []
     /// Messages of QoS 2 from the client that it has not released.
     var unreleased: [UInt64] = []
+
+    /// Adds a message that is not completed.
+    ///
+    /// - Parameter state: of the exchange with the client, as Mosquitto numbers them.
+    mutating func add(_ message: UInt64, isOutgoing: Bool, qos: UInt8, state: UInt8) {
+        // A message from the client is there until its PUBREL.
+        guard isOutgoing else {
+            unreleased.append(message)
+            return
+        }
+        // In the states 6 and 9 the client has sent PUBREC, in the state 5 it may have.
+        waiting.append(
+            Waiting(
+                message: message, qos: qos, isReceived: [6, 9].contains(state),
+                mayBeReceived: state == 5))
+    }
 }
 
 /// A session that is sent to the broker.
@@ -97,7 +117,7 @@ extension StoredMessage {
         let topic = String(decoding: topic, as: UTF8.self)
         if hasExpired(unixSeconds: now) { return "\(qos)\n0\n\n\n\(topic)" }
         let expiry = expiresUnixSeconds > 0 ? "\(expiresUnixSeconds - now)" : ""
-        let type = MosquittoStore.contentType(properties).text ?? ""
+        let type = contentType ?? ""
         // A type with control characters may be several lines.
         let fits =
             type.utf8.count <= SendMessage.contentTypeByteCountMaximum

@@ -186,6 +186,56 @@ extension EndToEndTests {
             #expect(kept.content.text == "newer")
         }
 
+        @Test func `the database of the plugin persist-sqlite is taken like the store`()
+            async throws
+        {
+            try await passwords([("alice", "apw", "sha512-pbkdf2")])
+            try write(
+                "mosquitto.conf",
+                [
+                    "listener 1883", "allow_anonymous false",
+                    "password_file \(files.file("passwd"))",
+                    "plugin /usr/lib/x86_64-linux-gnu/mosquitto_persist_sqlite.so",
+                    "persistence_location \(files.path)",
+                ])
+            var database = PluginDatabase()
+            let type = #"[{"identifier":"content-type","value":"text/q"}]"#
+            database.addMessage(1, topic: "site/a", payload: "kept", properties: type)
+            database.retain(1, on: "site/a")
+            database.addClient("sleeper", user: "alice", interval: 3_600)
+            database.addSubscription("site/#", client: "sleeper")
+            for (number, qos) in [(4, 1), (3, 2), (2, 1)] {
+                database.addMessage(
+                    number, topic: "site/q", payload: "m\(number)", properties: type)
+                database.addWaiting(number, client: "sleeper", qos: qos)
+            }
+            try database.write(to: files.file("mosquitto.sqlite3"))
+            let broker = try await TestBroker(settings: [], plainOptions: "?passwords=demo")
+            func importAll() async throws -> (exit: ChildExit, lines: [String]) {
+                let child = try ChildProcess(
+                    "martlet", ["import", "mosquitto", "--config", files.file("mosquitto.conf")],
+                    environment: try broker.environment("operator"))
+                return (try await child.exit(), child.lines)
+            }
+            let first = try await importAll()
+            #expect(first.exit == .code(0), "\(first.lines)")
+            #expect(
+                first.lines.contains { $0.hasPrefix("taken") && $0.contains("client sleeper") })
+            let woken = try await run(
+                "sub", port: broker.plainPort, "alice", "apw", "-i", "sleeper", "-c", "-x", "3600",
+                "-q", "2", "-t", "site/none", "-C", "3", "-W", "20", "-F", "%t %p %C")
+            #expect(
+                woken.lines == ["m4", "m3", "m2"].map { "site/q \($0) text/q" }, "\(woken.lines)")
+            let kept = try await run(
+                "sub", port: broker.plainPort, "alice", "apw", "-t", "site/#", "-C", "1", "-W",
+                "20", "-F", "%t %r %p %C")
+            #expect(kept.lines == ["site/a 1 kept text/q"], "\(kept.lines)")
+            let again = try await importAll()
+            #expect(again.exit == .code(6))
+            #expect(
+                again.lines.contains { $0.contains("client sleeper") && $0.contains("completed") })
+        }
+
         @Test func `messages that are sent together have their answers in order`() async throws {
             let broker = try await TestBroker()
             try broker.addUsers("alice", "bob")
@@ -235,7 +285,7 @@ extension EndToEndTests {
                     "listener 1x", "password_file \(files.file("passwd"))",
                     "acl_file \(files.file("acl"))", "persistence true",
                     "persistence_location \(files.path)", "psk_file \(files.file("psk"))",
-                    "max_keepalive many", "plugin /usr/lib/mosquitto_persist_sqlite.so",
+                    "max_keepalive many",
                 ])
             let broker = try await TestBroker()
             let child = try ChildProcess(
@@ -251,7 +301,7 @@ extension EndToEndTests {
                 "a/#/b is no filter", "fly is no access", "would receive a/secret",
                 "a/b is allowed and denied", "the pattern denies a/%u", "user dora has topics",
                 "the store ends within a chunk", "no listener with psk_hint is there",
-                "only TCP ports are taken", "many is no number", "SQLite store is not read",
+                "only TCP ports are taken", "many is no number",
             ] {
                 #expect(child.text.contains(words), "\(words)\n\(child.text)")
             }
