@@ -27,8 +27,7 @@ extension WakeDispatcher {
     mutating func renewValidities(serverTime: UInt64, expected: UInt64?) {
         for (key, target) in targets {
             var new = target
-            new.pending = target.pending.map { renewed($0, serverTime, expected) }
-            new.next = target.next.map { renewed($0, serverTime, expected) }
+            new.change { renewed($0, serverTime, expected) }
             guard new.pending != target.pending || new.next != target.next else { continue }
             targets[key] = new
             if let newest = new.next ?? new.pending { changes.append(.wake(newest)) }

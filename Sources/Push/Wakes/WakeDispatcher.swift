@@ -34,7 +34,7 @@ package struct WakeDispatcher {
     }
 
     struct Target {
-        /// What is to be sent, or is being sent. Only ``replace(by:)`` sets it.
+        /// What is to be sent, or is being sent. ``replace(by:)`` sets it.
         private(set) var pending: Wake?
         /// The wake-up that follows the attempt under way.
         var next: Wake?
@@ -61,6 +61,12 @@ package struct WakeDispatcher {
             failureCount = 0
             refusalCount = 0
             datagramCount = 0
+        }
+
+        /// Changes the wake-ups, which stay the same ones.
+        mutating func change(_ body: (Wake) -> Wake) {
+            pending = pending.map(body)
+            next = next.map(body)
         }
     }
 
