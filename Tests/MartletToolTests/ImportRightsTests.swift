@@ -284,6 +284,17 @@ struct ImportRightsTests {
         #expect(try plan([named, lines[1], "plugin_use name"]).passwords.isEmpty)
     }
 
+    /// Digits of other scripts, of which some are hexadecimal digits for Swift.
+    @Test func `tells a pre-shared key with other digits`() throws {
+        try write("psk", Array("dev:\(String(repeating: "\u{FF21}", count: 32))\n".utf8))
+        let plan = try plan(
+            [
+                "listener 8884", "psk_hint x", "use_identity_as_username true",
+                "psk_file \(files.file("psk"))", "certfile c.pem", "keyfile k.pem",
+            ], hasAccessFile: false)
+        #expect(plan.hasRefusal("the key of dev must have at least 16 bytes in hexadecimal"))
+    }
+
     @Test func `prints no control character of a name`() throws {
         let plan = try plan([], access: Array("user a\u{1B}[2J\ntopic read a\n".utf8))
         #expect(plan.report.lines.contains { $0.text.contains("\u{1B}") })

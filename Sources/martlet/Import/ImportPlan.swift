@@ -238,7 +238,7 @@ struct ImportPlan {
             let identity = String(line.text[..<colon])
             let digits = line.text[line.text.index(after: colon)...]
             guard digits.utf8.count >= 32, digits.utf8.count.isMultiple(of: 2),
-                digits.allSatisfy(\.isHexDigit)
+                digits.allSatisfy({ $0.isASCII && $0.isHexDigit })
             else {
                 report.add(
                     .refused, at: line.place,

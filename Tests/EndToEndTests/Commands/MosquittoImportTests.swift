@@ -204,10 +204,10 @@ extension EndToEndTests {
             database.retain(1, on: "site/a")
             database.addClient("sleeper", user: "alice", interval: 3_600)
             database.addSubscription("site/#", client: "sleeper")
-            for (number, qos) in [(4, 1), (3, 2), (2, 1)] {
+            for number in [4, 3, 2] {
                 database.addMessage(
                     number, topic: "site/q", payload: "m\(number)", properties: type)
-                database.addWaiting(number, client: "sleeper", qos: qos)
+                database.addWaiting(number, client: "sleeper")
             }
             try database.write(to: files.file("mosquitto.sqlite3"))
             let broker = try await TestBroker(settings: [], plainOptions: "?passwords=demo")
