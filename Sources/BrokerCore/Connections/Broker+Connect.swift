@@ -22,8 +22,9 @@ extension Broker {
         hasWaited: Bool = false, in step: inout Step
     ) {
         var provenUser: [UInt8]?
+        var unnamedUser: Index<User>?
         do throws(ConnectRefusal) {
-            let deviceName =
+            var deviceName =
                 request.assignsDevice
                 ? assignedName(request.newEpoch) : Array(request.device.bytes(in: step.bytes))
             var identity = try authenticate(
@@ -41,7 +42,9 @@ extension Broker {
             }
             if identity.user.isEmpty {
                 // The listener admits clients without a name. Such a client gets its device name as
-                // the user name.
+                // the user name: one that nobody uses any more, or a new one.
+                unnamedUser = takeUnnamedUser(of: identity.app)
+                if let unnamedUser { deviceName = Array(registry.users[unnamedUser].name) }
                 identity.user = deviceName
             }
             if limits.hasModeration { try checkModerator(identity) }
@@ -80,6 +83,7 @@ extension Broker {
                 setWill(of: connection, identifier: Self.willOfLogin, will, in: &step)
             }
         } catch {
+            if let unnamedUser { registry.giveBack(unnamedUser: unnamedUser) }
             var refusal = error
             if refusal.user.isEmpty {
                 refusal.user =
@@ -519,11 +523,6 @@ extension Broker {
         if !commits.confirm(confirmation, after: sessions[session].decisiveBatch) {
             accept(session, in: &step)
         }
-    }
-
-    /// A unique device name, from an unpredictable number.
-    private func assignedName(_ seed: UInt64) -> [UInt8] {
-        Array("auto-".utf8) + unpredictableName(seed)
     }
 
     /// Tells the client that it is accepted, and begins to deliver.
