@@ -272,7 +272,7 @@ struct ListenerSet {
 }
 
 extension ListenerSettings {
-    fileprivate var isLoopback: Bool {
+    var isLoopback: Bool {
         switch host {
         case .any: false
         case .loopback: true
