@@ -207,10 +207,14 @@ public struct Broker: ~Copyable, Sendable {
     /// ``CoreLimits/turnWorkMaximum``. Only differences are meaningful.
     public var work: Int { workload.units }
 
-    /// The app of clients that a listener admits without credentials.
+    /// The app of clients that a listener admits without credentials. It is set after the restore,
+    /// because the users of those without a name are looked for then.
     public var anonymousApp: [UInt8] {
         get { registry.anonymousApp }
-        set { registry.anonymousApp = newValue }
+        set {
+            registry.anonymousApp = newValue
+            giveBackUnnamedUsers()
+        }
     }
 
     /// The time at which ``advance(to:effects:)`` must be called, which may be earlier than the

@@ -562,6 +562,8 @@ public struct AppPolicy: Hashable, Sendable {
     public var historyTopics: [[UInt8]] = []
     /// Whether users may recall and replace their messages.
     public var allowsRecall = true
+    /// Whether a user may add others to groups; otherwise they only join by themselves.
+    public var addsMembers = true
     /// Whether its users may speak LeanMessage.
     public var opensLeanMessage = false
     /// How users are woken of whom no device is connected; nil if they are not.

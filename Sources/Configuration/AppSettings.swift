@@ -1,7 +1,8 @@
 // Settings of one app that differ from the broker's, as written in the configuration:
 //
 //     {app: "plant", refusedPublish: "count", joinsGroups: false, takeoversPerMinute: 20,
-//      keepsHistory: true, historyTopics: ["plant/+/alarm"], recall: false, interfaces: ["rest"],
+//      keepsHistory: true, historyTopics: ["plant/+/alarm"], recall: false, addsMembers: false,
+//      interfaces: ["rest"],
 //      wake: {relay: "push", intervalSeconds: 60}, events: {relay: "hooks"},
 //      moderation: {moderator: "censor"}}
 
@@ -22,6 +23,8 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
     public var historyTopics: [String] = []
     /// Whether its users may recall and replace their messages; nil: they may.
     public var recall: Bool?
+    /// Whether its users may add others to groups; nil: they may.
+    public var addsMembers: Bool?
 
     /// How users are woken of whom no device is connected; nil: they are not.
     public var wake: WakeSettings?
@@ -38,9 +41,10 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
     public init(
         app: String = "", refusedPublish: RefusedPublish? = nil, joinsGroups: Bool? = nil,
         takeoversPerMinute: Int? = nil, keepsHistory: Bool? = nil,
-        historyTopics: [String] = [], recall: Bool? = nil
+        historyTopics: [String] = [], recall: Bool? = nil, addsMembers: Bool? = nil
     ) {
         self.recall = recall
+        self.addsMembers = addsMembers
         self.app = app
         self.refusedPublish = refusedPublish
         self.joinsGroups = joinsGroups
@@ -77,6 +81,7 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         case "keepsHistory": keepsHistory = try Setting.boolean(node)
         case "historyTopics": historyTopics = try HistoryFilters.read(node)
         case "recall": recall = try Setting.boolean(node)
+        case "addsMembers": addsMembers = try Setting.boolean(node)
         case "wake": wake = try WakeSettings(node)
         case "events": events = try EventSettings(node)
         case "moderation": moderation = try ModerationSettings(node)
@@ -84,7 +89,8 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         default:
             throw SettingFault(
                 "is unknown; known are app, refusedPublish, joinsGroups, takeoversPerMinute, "
-                    + "keepsHistory, historyTopics, recall, interfaces, wake, events, moderation")
+                    + "keepsHistory, historyTopics, recall, addsMembers, interfaces, wake, "
+                    + "events, moderation")
         }
     }
 
@@ -121,6 +127,7 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
             members.append("historyTopics: [\(filters.joined(separator: ", "))]")
         }
         if let recall { members.append("recall: \(recall)") }
+        if let addsMembers { members.append("addsMembers: \(addsMembers)") }
         if let wake { members.append("wake: \(wake.written)") }
         if let events { members.append("events: \(events.written)") }
         if let moderation { members.append("moderation: \(moderation.written)") }

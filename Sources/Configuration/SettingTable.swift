@@ -58,14 +58,15 @@ public enum SettingTable {
         .objects(
             "apps", at: \.apps, reload: .newConnections,
             "Settings of single apps, as `{app, refusedPublish, joinsGroups, takeoversPerMinute, "
-                + "keepsHistory, historyTopics, recall, interfaces, wake, events, "
+                + "keepsHistory, historyTopics, recall, addsMembers, interfaces, wake, events, "
                 + "moderation}`. They override "
                 + "the keys of the same names below, and keepsHistory overrides "
                 + "`history.byDefault`; a member that is left out has the value of its key. "
                 + "`historyTopics` lists up to 64 topic filters, such as `[\"plant/+/alarm\"]`: "
                 + "publications of QoS 1 and 2 on topics that match are kept, and whoever may "
                 + "subscribe reads them. With `recall: false` users may not recall or replace "
-                + "their messages. `interfaces` lists the interfaces of other systems that are "
+                + "their messages. With `addsMembers: false` users add nobody else to groups over "
+                + "the interfaces of other systems; operators and app keys do. `interfaces` lists the interfaces of other systems that are "
                 + "open ([source-systems.md](source-systems.md)); none by default. `wake` says how "
                 + "users are woken, as `{relay, intervalSeconds, contents, transient, wills}` "
                 + "([wake-ups.md](wake-ups.md)); they are not by default. `events` says what a "

@@ -31,7 +31,7 @@ extension JetStreamConnection {
             switch code {
             case Int(JSStreamNotFoundErr.rawValue): throw .absent(stream: stream)
             case Int(JSClusterNotAvailErr.rawValue), Int(JSClusterNotLeaderErr.rawValue):
-                throw .unavailable(text)
+                throw .leaderless(text)
             default: throw error
             }
         }

@@ -209,6 +209,7 @@ final class JetStreamConnection: @unchecked Sendable {
     static func error(_ status: natsStatus) -> JetStreamError {
         switch status {
         case NATS_CONNECTION_AUTH_FAILED, NATS_NOT_PERMITTED: .unauthorised
+        case NATS_NO_RESPONDERS: .leaderless(text(status))
         default: .unavailable(text(status))
         }
     }

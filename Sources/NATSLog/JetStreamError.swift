@@ -6,8 +6,11 @@ public enum JetStreamError: Error, Hashable, Sendable {
     case setting(String)
     /// A file of TLS or of credentials cannot be used.
     case file(String)
-    /// No server answers, or the servers have no leader. It may be different in a second.
+    /// No server answers. It may be different in a second.
     case unavailable(String)
+    /// A server answers, and nobody keeps streams at present: the servers have no leader, or
+    /// JetStream is not enabled.
+    case leaderless(String)
     /// The servers do not accept the credentials.
     case unauthorised
     /// There is no stream of this name.
@@ -19,9 +22,22 @@ public enum JetStreamError: Error, Hashable, Sendable {
 
     /// Whether it can end without an operator.
     public var isTemporary: Bool {
-        guard case .unavailable = self else { return false }
-        return true
+        switch self {
+        case .unavailable, .leaderless: true
+        default: false
+        }
     }
+
+    /// Whether servers that have just been started may answer with it to the creation of a stream:
+    /// they know not all of their peers yet.
+    public var isOfStart: Bool {
+        guard case .refused(let code, _) = self else { return false }
+        return Self.codesOfStart.contains(code)
+    }
+
+    /// No suitable peers, insufficient resources, not enabled for the account, and replicas not
+    /// supported in a server without a cluster (nats-server, `errors.json`).
+    private static let codesOfStart = [10_005, 10_023, 10_039, 10_074]
 }
 
 extension JetStreamError: CustomStringConvertible {
@@ -29,6 +45,9 @@ extension JetStreamError: CustomStringConvertible {
         switch self {
         case .setting(let text), .file(let text): text
         case .unavailable(let text): "no NATS server answers: \(text)"
+        case .leaderless(let text):
+            "the NATS servers do not keep streams yet: less than half of them run, they elect "
+                + "their leader, which takes some seconds, or JetStream is not enabled (\(text))"
         case .unauthorised: "the NATS servers do not accept the credentials of cluster"
         case .absent(let stream):
             "there is no stream \(stream) on the NATS servers: it was never created, it was "

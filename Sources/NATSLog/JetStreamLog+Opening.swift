@@ -30,8 +30,9 @@ extension JetStreamLog {
     /// - Parameters:
     ///   - wake: called on a thread of the log when there is an event.
     ///   - notice: called on threads of the library.
-    /// - Throws: ``JetStreamError/unavailable(_:)`` if the servers do not answer or have no leader;
-    ///   it may succeed later. All other errors need an operator.
+    /// - Throws: ``JetStreamError/unavailable(_:)`` if the servers do not answer, and
+    ///   ``JetStreamError/leaderless(_:)`` if they have no leader; it may succeed later. All other
+    ///   errors need an operator.
     public static func open(
         _ settings: JetStreamSettings, creation: JetStreamCreation = .never,
         notice: @escaping @Sendable (JetStreamNotice) -> Void = { _ in },

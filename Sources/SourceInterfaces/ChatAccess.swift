@@ -48,7 +48,9 @@ extension ChatAccess {
             }
             guard !isMember || takesMembership(of: user) else {
                 throw SourceRefusal(
-                    409, "\(user) is in too many groups of others, and can only join by itself")
+                    409,
+                    "\(user) can only join by itself: it is in too many groups of others, or the "
+                        + "app has addsMembers: false")
             }
         }
     }

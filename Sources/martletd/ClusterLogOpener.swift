@@ -33,7 +33,8 @@ import Configuration
             }
             return OpenedLog(log: log, warnings: warnings)
         } catch {
-            throw ClusterLogError("\(error)", isTemporary: error.isTemporary)
+            throw ClusterLogError(
+                "\(error)", isTemporary: error.isTemporary || creates && error.isOfStart)
         }
     }
 

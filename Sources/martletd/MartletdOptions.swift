@@ -70,7 +70,7 @@ enum MartletdOption: String, OptionRules {
           --dry-run            with --repair: name the changes and make none
           --restore DIR        restore a backup of the store into an empty data directory and exit
           --found-cluster      make the store the first one of a cluster whose log is empty, and
-                               exit
+                               exit; waits 20 s for NATS servers that have just been started
           --copy-node DIR      copy the store of a cluster's node, which may run, for another node
                                and exit
           --version            print the version and exit

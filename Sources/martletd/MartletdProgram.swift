@@ -125,7 +125,9 @@ enum MartletdProgram {
                 StandardStream.output.print(try ClusterFounding.copy(settings, to: destination))
             } else {
                 StandardStream.output.print(
-                    try ClusterFounding.run(settings, opener: clusterLogOpener))
+                    try ClusterFounding.run(settings, opener: clusterLogOpener) {
+                        StandardStream.error.print("martletd: \($0)")
+                    })
             }
             return .success
         } catch {

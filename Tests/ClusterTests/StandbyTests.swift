@@ -54,8 +54,20 @@ struct StandbyTests {
             try cluster.wait("standby that follows") {
                 TestCluster.get(standby.webPort, "/api").status == 307 ? () : nil
             }
+            standby.process?.signal(SIGUSR1)
+            try cluster.wait("line about the signal") {
+                try text(standby).contains("event=signal_ignored signal=SIGUSR1") ? () : nil
+            }
             standby.process?.signal(SIGTERM)
             #expect(try standby.process?.waitForEnd() == 0)
+            let lines = try text(standby).split(separator: "\n")
+            #expect(
+                lines.contains {
+                    $0.contains("event=listening address=127.0.0.1:\(standby.port) tls=0")
+                        && $0.hasSuffix("scheme=tcp state=standby")
+                })
+            #expect(lines.suffix(2).first?.hasSuffix("event=broker_stopping") == true, "\(lines)")
+            #expect(lines.last?.hasSuffix("event=broker_stopped") == true, "\(lines)")
             // Without a cluster.
             let listen = "tcp://127.0.0.1:0"
             #expect(try run(cluster, ["--data", standby.data, "--listen", listen]) == 4)
@@ -179,6 +191,11 @@ struct StandbyTests {
             // A standby may have taken over meanwhile: the connection has ended then.
             #expect(pong == [0x8A, 1, 3] || pong == [], "\(pong): \(cluster.logs)")
         }
+    }
+
+    /// The log of a node.
+    private func text(_ node: TestCluster.Node) throws -> String {
+        try String(contentsOfFile: node.log, encoding: .utf8)
     }
 
     private func run(_ cluster: TestCluster, _ arguments: [String]) throws -> Int32 {

@@ -43,13 +43,8 @@ final class LogClient: @unchecked Sendable {
         }
     }
 
-    /// While servers start, they may answer that resources or peers are missing.
     private static func mayPass(_ error: JetStreamError) -> Bool {
-        switch error {
-        case .unavailable: true
-        case .refused(let code, _): [10_005, 10_023, 10_039, 10_074].contains(code)
-        default: false
-        }
+        error.isTemporary || error.isOfStart
     }
 
     deinit { log.stop() }

@@ -35,6 +35,8 @@ public struct APIOperation: Sendable {
     public let payloadMembers: [APIMember]
     /// What it does, as one sentence.
     public let summary: String
+    /// The members of its answer.
+    public let answer: [APIAnswerMember]
     /// The position of the app among the members of the path; nil if the credential names the app.
     let appMember: Int?
     private let segments: [Segment]
@@ -49,7 +51,7 @@ public struct APIOperation: Sendable {
         _ kind: AdministrationCommand.Kind, _ method: APIMethod, at path: String,
         role: OperatorRole, serves: [APIPrincipal.Kind]? = nil, status: UInt16 = 200,
         summary: String, members: [APIMember] = [], payloadMembers: [APIMember] = [],
-        reading: @escaping Reading
+        answer: [APIAnswerMember] = [], reading: @escaping Reading
     ) {
         self.kind = kind
         self.method = method
@@ -61,6 +63,7 @@ public struct APIOperation: Sendable {
         self.status = status
         self.summary = summary
         self.payloadMembers = payloadMembers
+        self.answer = answer
         self.reading = reading
         let words = path.split(separator: "/")
         segments = words.map { $0.hasPrefix("{") ? .member : .word(String($0)) }

@@ -11,6 +11,8 @@ struct ConnectRefusal: Error {
     var limit = LimitName.none
     /// The device that the credential is bound to, if the client's is another.
     var boundDevice: [UInt8] = []
+    /// The user of the credential, or the name that the client gave; empty if not known yet.
+    var user: [UInt8] = []
 }
 
 extension Broker {
@@ -19,13 +21,16 @@ extension Broker {
         _ connection: ConnectionID, _ request: ConnectRequest, identities: TurnIdentities,
         hasWaited: Bool = false, in step: inout Step
     ) {
+        var provenUser: [UInt8]?
+        var unnamedUser: Index<User>?
         do throws(ConnectRefusal) {
-            let deviceName =
+            var deviceName =
                 request.assignsDevice
                 ? assignedName(request.newEpoch) : Array(request.device.bytes(in: step.bytes))
             var identity = try authenticate(
                 request.claim, device: deviceName, bytes: step.bytes, identities: identities,
                 at: step.moment)
+            if identity.access.source.provesUser { provenUser = identity.user }
             // A gateway that is still connected attaches its sensors by the app's index.
             if registry.apps[identity.app].isBeingDeleted {
                 throw ConnectRefusal(reason: .notAuthorized)
@@ -37,7 +42,9 @@ extension Broker {
             }
             if identity.user.isEmpty {
                 // The listener admits clients without a name. Such a client gets its device name as
-                // the user name.
+                // the user name: one that nobody uses any more, or a new one.
+                unnamedUser = takeUnnamedUser(of: identity.app)
+                if let unnamedUser { deviceName = Array(registry.users[unnamedUser].name) }
                 identity.user = deviceName
             }
             if limits.hasModeration { try checkModerator(identity) }
@@ -76,7 +83,14 @@ extension Broker {
                 setWill(of: connection, identifier: Self.willOfLogin, will, in: &step)
             }
         } catch {
-            refuseConnect(connection, refusal: error, request: request, in: &step)
+            if let unnamedUser { registry.giveBack(unnamedUser: unnamedUser) }
+            var refusal = error
+            if refusal.user.isEmpty {
+                refusal.user =
+                    provenUser
+                    ?? nameOfClaim(request.claim, bytes: step.bytes, identities: identities)
+            }
+            refuseConnect(connection, refusal: refusal, request: request, in: &step)
         }
     }
 
@@ -228,24 +242,31 @@ extension Broker {
         if refusal.reason == .quotaExceeded { counters.connectsOverQuota += 1 }
         if refusal.reason == .connectionRateExceeded { counters.connectsDamped += 1 }
         let loop = connection.loop
-        let claimed: UnsafeRawBufferPointer
-        switch request.claim {
-        case .token(let identifier, _): claimed = identifier.bytes(in: step.bytes)
-        case .appKey(_, _, let user), .anonymous(let user), .attached(_, let user):
-            claimed = user.bytes(in: step.bytes)
-        case .verified: claimed = UnsafeRawBufferPointer(start: nil, count: 0)
-        }
         step.effects[loop].effects.append(
             .note(
                 LogEvent(
                     kind: .connectRefused, connection: connection, reason: refusal.reason,
-                    user: step.effects[loop].bytes.append(claimed),
+                    user: step.effects[loop].bytes.append(refusal.user),
                     device: step.effects[loop].bytes.append(request.device.bytes(in: step.bytes)),
                     subject: step.effects[loop].bytes.append(refusal.boundDevice),
                     other: .none, limit: refusal.limit)))
         step.effects[loop].effects.append(
             .refuse(
                 connection, refusal.reason, retryAfterSeconds: refusal.retryAfterSeconds))
+    }
+
+    /// The name by which a claim is found in the log if it proves nobody: the public half of a
+    /// token, the user that was verified when the key or certificate was still trusted, or the name
+    /// that the client gave.
+    private func nameOfClaim(
+        _ claim: Claim, bytes: UnsafeRawBufferPointer, identities: TurnIdentities
+    ) -> [UInt8] {
+        switch claim {
+        case .token(let identifier, _): Array(identifier.bytes(in: bytes))
+        case .appKey(_, _, let user), .anonymous(let user), .attached(_, let user):
+            Array(user.bytes(in: bytes))
+        case .verified(let reference): identities[reference]?.user ?? []
+        }
     }
 
     // MARK: - Sessions
@@ -502,11 +523,6 @@ extension Broker {
         if !commits.confirm(confirmation, after: sessions[session].decisiveBatch) {
             accept(session, in: &step)
         }
-    }
-
-    /// A unique device name, from an unpredictable number.
-    private func assignedName(_ seed: UInt64) -> [UInt8] {
-        Array("auto-".utf8) + unpredictableName(seed)
     }
 
     /// Tells the client that it is accepted, and begins to deliver.

@@ -236,6 +236,7 @@ extension Broker {
         sessions.remove(session)
         registry.countSession(of: user, isNew: false)
         updateWaiting(of: user)
+        giveBackIfUnnamed(user)
     }
 
     private mutating func unlink(_ session: Index<Session>, from user: Index<User>) {

@@ -105,13 +105,15 @@ extension Broker {
         return membership(of: user, in: group) != nil
     }
 
-    /// Whether a user may be added to a group by another one: half of the groups that a user may be
-    /// in are for those which the user makes or joins, and one owner has a tenth.
+    /// Whether a user may be added to a group by another one: not in an app whose users only join by
+    /// themselves. In others half of the groups that a user may be in are for those which the user
+    /// makes or joins, and one owner has a tenth.
     public func takesMembership(
         of userName: [UInt8], by ownerName: [UInt8], app appName: [UInt8]
     ) -> Bool {
         guard let app = app(named: appName), let user = self.user(named: userName, app: app),
-            let owner = self.user(named: ownerName, app: app)
+            let owner = self.user(named: ownerName, app: app),
+            limits.policy(ofApp: appName).addsMembers
         else { return false }
         var (othersCount, ownerCount) = (0, 0)
         for membership in registry.users[user].memberships {
@@ -123,22 +125,41 @@ extension Broker {
             && ownerCount < max(1, limits.groupsPerUserMaximum / 10)
     }
 
-    /// Groups of an app that everybody may join, from the one that was opened first.
+    /// Groups of an app that everybody may join, from the one that was opened first. If there are
+    /// too many, each owner has about as many of them as the others, so that few owners do not hide
+    /// the groups of the rest.
     ///
     /// - Parameters:
     ///   - countMaximum: how many of them; ten times as many are looked at.
-    ///   - ownerCountMaximum: how many of one owner, who would hide those of others.
+    ///   - ownerCountMaximum: how many of one owner.
     public func openGroups(
         app appName: [UInt8], countMaximum: Int, ownerCountMaximum: Int
     ) -> [GroupDescription] {
         guard let app = app(named: appName) else { return [] }
-        var found: [GroupDescription] = []
+        // Each with its place among the groups of its owner.
+        var candidates: [(group: Index<Group>, place: Int)] = []
         var counts: [Index<User>: Int] = [:]
+        var placeCounts = [Int](repeating: 0, count: ownerCountMaximum)
         for group in groupTable.openGroups(ofApp: app, countMaximum: 10 * countMaximum) {
-            guard found.count < countMaximum else { break }
-            let owner = groupTable.groups[group].owner
-            guard counts[owner, default: 0] < ownerCountMaximum else { continue }
-            counts[owner, default: 0] += 1
+            let place = counts[groupTable.groups[group].owner, default: 0]
+            guard place < ownerCountMaximum else { continue }
+            counts[groupTable.groups[group].owner] = place + 1
+            placeCounts[place] += 1
+            candidates.append((group, place))
+        }
+        // The first groups of all owners come before any second one.
+        var (bound, rest) = (0, countMaximum)
+        while bound < ownerCountMaximum, placeCounts[bound] <= rest {
+            rest -= placeCounts[bound]
+            bound += 1
+        }
+        var found: [GroupDescription] = []
+        for (group, place) in candidates {
+            if place == bound, rest > 0 {
+                rest -= 1
+            } else if place >= bound {
+                continue
+            }
             found.append(description(ofGroup: group))
         }
         return found

@@ -168,7 +168,8 @@ extension Broker {
                 token.expiresUnixSeconds > now
             else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
             if let bound = token.device, bound != device {
-                throw ConnectRefusal(reason: .clientIdentifierNotValid, boundDevice: bound)
+                throw ConnectRefusal(
+                    reason: .clientIdentifierNotValid, boundDevice: bound, user: token.user)
             }
             noteUse(of: handle, now)
             return Identity(

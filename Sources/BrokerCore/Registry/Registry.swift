@@ -24,6 +24,8 @@ struct Registry: ~Copyable {
     private(set) var passwords = PasswordTable()
     /// The app of clients that a listener admits without credentials.
     var anonymousApp: [UInt8] = []
+    /// Users of clients without a name, and without anything, for the next such clients.
+    private var unnamedUsers = UnnamedUsers()
     /// The keys and certificates that verified identities depend on.
     private(set) var trust: VoucherTrust
     private var appsBeingDeleted: [[UInt8]: Index<App>] = [:] {
@@ -183,6 +185,12 @@ struct Registry: ~Copyable {
     mutating func setOfflineQueue(_ queue: Index<Inbox>?, of user: Index<User>) {
         users[user].offlineQueue = queue
     }
+
+    /// Keeps a user that was named by the broker for the next client without a name.
+    mutating func giveBack(unnamedUser user: Index<User>) { unnamedUsers.add(user) }
+
+    /// The user that was given back last; nil for none.
+    mutating func takeUnnamedUser() -> Index<User>? { unnamedUsers.takeLast() }
 
     mutating func noteSeen(_ user: Index<User>, unixMilliseconds: UInt64) {
         users[user].lastSeenUnixMilliseconds = unixMilliseconds

@@ -37,6 +37,10 @@ struct WillTable: ~Copyable {
         detachedWills[WillOwner(user: wills[will].user, device: wills[will].device)] = will
     }
 
+    func hasDetached(of owner: WillOwner) -> Bool {
+        !detachedWills.isEmpty && detachedWills[owner] != nil
+    }
+
     /// Removes and returns the detached will of a device. The caller owns it from then on.
     mutating func takeDetached(of owner: WillOwner) -> Index<Will>? {
         detachedWills.isEmpty ? nil : detachedWills.removeValue(forKey: owner)

@@ -48,6 +48,13 @@ extension AdministrationService {
             try state.broker.addUser(Array(request.user.utf8), app: Array(request.app.utf8))
         }
         guard let isNew else { throw unknownApp(request.app) }
+        if isNew {
+            log.write(
+                .info, .administration,
+                fields: [
+                    "request": "user.add", "app": .text(request.app), "user": .text(request.user),
+                ])
+        }
         return AddUser.Reply(isNew: isNew)
     }
 

@@ -80,8 +80,11 @@ public enum ClusterBroker {
                 milliseconds: isWaiting ? Int(ClusterLimits.openingMilliseconds) : 0)
             switch request {
             case .stop:
+                log.write(.info, .brokerStopping)
+                standby.stop()
                 current.withLock { $0 }?.stop()
                 opening.end()
+                log.write(.info, .brokerStopped)
                 return nil
             case .reload:
                 do throws(StartError) {
@@ -90,7 +93,8 @@ public enum ClusterBroker {
                     log.write(
                         .error, .configurationRefused, fields: ["detail": .text("\(error)")])
                 }
-            case .ignored, .none: break
+            case .ignored(let name): log.writeIgnored(signal: name)
+            case .none: break
             }
             notifier.alive()
         }

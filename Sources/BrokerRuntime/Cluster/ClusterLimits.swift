@@ -36,6 +36,9 @@ enum ClusterLimits {
     /// Milliseconds between two attempts to open the log, and between two lines about them.
     static let openingMilliseconds: Int32 = 1_000
     static let openingLogMilliseconds: UInt64 = 60_000
+    /// Milliseconds that the founding of a cluster waits for servers without a leader: they elect
+    /// one within about five seconds of the start of the last one.
+    static let foundingMilliseconds: UInt64 = 20_000
     /// Milliseconds that a node which gives its place up waits for its last append.
     static let resignMilliseconds: UInt64 = 2_000
     /// Milliseconds without a lease after which a primary that is told to stop ends like one that

@@ -161,20 +161,16 @@ enum ClusterOpening {
 public enum ClusterFounding {
     /// Makes the store of the data directory the first one of a cluster, whose log is empty.
     ///
+    /// - Parameter tell: called with what the servers lack, before it waits for them.
     /// - Returns: what the operator reads.
     public static func run(
-        _ settings: BrokerSettings, opener: ClusterLogOpener?
+        _ settings: BrokerSettings, opener: ClusterLogOpener?, tell: (String) -> Void
     ) throws(StartError) -> String {
         guard let opener else { throw .cluster(noClient) }
         guard settings.cluster.isUsed else {
             throw .cluster("--found-cluster needs cluster.servers in the configuration")
         }
-        let opened: OpenedLog
-        do throws(ClusterLogError) {
-            opened = try opener.open(settings.cluster, true, { _, _ in }, {})
-        } catch {
-            throw StartError(error)
-        }
+        let opened = try open(settings.cluster, opener, tell)
         defer { opened.log.stop() }
         guard let state = opened.log.readState() else {
             throw .cluster("the servers do not describe the stream \(settings.cluster.stream)")
@@ -198,6 +194,27 @@ public enum ClusterFounding {
         let notes = opened.warnings.map { "warning: \($0)\n" }.joined()
         return notes + "\(settings.dataDirectory) has the first store of the cluster in the stream "
             + "\(settings.cluster.stream): start this node, then the others"
+    }
+
+    /// Opens or creates the stream, of servers that may just have been started.
+    private static func open(
+        _ settings: ClusterSettings, _ opener: ClusterLogOpener, _ tell: (String) -> Void
+    ) throws(StartError) -> OpenedLog {
+        let end = ClusterGate.nowMilliseconds + ClusterLimits.foundingMilliseconds
+        let pause = WakeSignal()
+        var lastText = ""
+        while true {
+            do throws(ClusterLogError) {
+                return try opener.open(settings, true, { _, _ in }, {})
+            } catch {
+                guard error.isTemporary, ClusterGate.nowMilliseconds < end else {
+                    throw StartError(error)
+                }
+                if error.text != lastText { tell("waiting: \(error.text)") }
+                lastText = error.text
+            }
+            _ = pause.wait(milliseconds: ClusterLimits.openingMilliseconds)
+        }
     }
 
     /// - Returns: the position of a store that is a node's already.

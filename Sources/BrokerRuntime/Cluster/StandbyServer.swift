@@ -43,6 +43,7 @@ final class StandbyServer {
                 fail(.other)
             }
         }
+        listeners.writeAddresses(to: log, state: "standby")
     }
 
     /// Reads the certificate files again.

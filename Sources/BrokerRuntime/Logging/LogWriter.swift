@@ -98,6 +98,16 @@ public final class LogWriter: Sendable {
         }
     }
 
+    /// Logs a signal that does nothing.
+    func writeIgnored(signal: String) {
+        write(
+            .info, .signalIgnored,
+            fields: [
+                "signal": .text(signal),
+                "detail": "SIGHUP reads the files again; the log is no file to reopen",
+            ])
+    }
+
     /// Logs the number of suppressed lines that was not reported yet. Called about once a second,
     /// because after a flood the next line may be far away.
     public func reportSuppressed() {

@@ -86,6 +86,22 @@ struct ListenerSet {
         return "\(settings[tag].transport.rawValue)://\(settings[tag].address)"
     }
 
+    /// Logs where clients can connect.
+    ///
+    /// - Parameter state: what they find there: `ready`, or `standby`.
+    func writeAddresses(to log: LogWriter, state: String) {
+        for listener in listeners {
+            log.write(
+                .info, .listening,
+                fields: [
+                    "address": .text("\(listener.address)"),
+                    "tls": .number(listener.tls == nil ? 0 : 1),
+                    "scheme": .text(settings[Int(listener.tag)].transport.rawValue),
+                    "state": .text(state),
+                ])
+        }
+    }
+
     /// Opens all addresses of one listener, on the same port.
     private static func open(
         _ settings: ListenerSettings, tls: ServerTLSContext?, tag: UInt32
@@ -256,7 +272,7 @@ struct ListenerSet {
 }
 
 extension ListenerSettings {
-    fileprivate var isLoopback: Bool {
+    var isLoopback: Bool {
         switch host {
         case .any: false
         case .loopback: true

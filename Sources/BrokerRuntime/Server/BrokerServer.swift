@@ -125,15 +125,7 @@ public final class BrokerServer {
     public func open() {
         passwords.start()
         for index in shared.loopHandles.indices { startLoop(UInt8(index)) }
-        for listener in listenerSet.listeners {
-            log.write(
-                .info, .listening,
-                fields: [
-                    "address": .text("\(listener.address)"),
-                    "tls": .number(listener.tls == nil ? 0 : 1),
-                    "scheme": .text(listeners[Int(listener.tag)].transport.rawValue),
-                ])
-        }
+        listenerSet.writeAddresses(to: log, state: "ready")
         web.health.set(.starting, false)
     }
 
@@ -175,12 +167,7 @@ public final class BrokerServer {
             let request = signals.wait(milliseconds: Self.housekeepingMilliseconds)
             if request == .stop { break }
             if case .ignored(let name) = request {
-                log.write(
-                    .info, .signalIgnored,
-                    fields: [
-                        "signal": .text(name),
-                        "detail": "SIGHUP reads the files again; the log is no file to reopen",
-                    ])
+                log.writeIgnored(signal: name)
             }
             if request == .reload {
                 notifier.reloading()

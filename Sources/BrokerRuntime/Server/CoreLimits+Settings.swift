@@ -80,6 +80,7 @@ extension AppPolicy {
         keepsHistory = app.keepsHistory ?? settings.history.byDefault
         historyTopics = app.historyTopics.map { Array($0.utf8) }
         allowsRecall = app.recall ?? true
+        addsMembers = app.addsMembers ?? true
         opensLeanMessage = app.interfaces.contains(.leanmessage)
         if let settings = app.wake {
             var policy = WakePolicy(relay: Array(settings.relay.utf8))

@@ -155,19 +155,23 @@ public struct DevelopmentSetup: Sendable {
 
     /// The commands for another machine, if a listener accepts its connections.
     private func remoteGuide(_ listener: ListenerSettings?, _ authority: String) -> String {
-        guard let listener, listener.transport == .tls, listener.host != .loopback else {
-            return ""
+        guard let listener, listener.transport == .tls, !listener.isLoopback else { return "" }
+        let address: String
+        if case .address = listener.host {
+            address = server(listener)
+        } else {
+            let host =
+                DevelopmentCertificates.localAddresses().first
+                ?? DevelopmentCertificates.localHostName()
+            address = "tls://\(host):\(listener.port)"
         }
-        let host =
-            DevelopmentCertificates.localAddresses().first
-            ?? DevelopmentCertificates.localHostName()
         return """
 
-            From another Linux machine with the same kind of processor, OpenSSL 3 and libcurl
-            (OTHER):
+            From another Linux machine with the same kind of processor, OpenSSL 3, libcurl and
+            SQLite (OTHER):
 
                 scp \(authority) \(programDirectory)/martlet OTHER:
-                ssh OTHER MARTLET_SERVER=tls://\(host):\(listener.port) MARTLET_CA=ca.pem \\
+                ssh OTHER MARTLET_SERVER=\(address) MARTLET_CA=ca.pem \\
                     MARTLET_TOKEN=$MARTLET_TOKEN_ALICE ./martlet send --to bob hello
 
             """

@@ -32,10 +32,12 @@ extension EventLoop {
             let reason = X509_verify_cert_error_string(Int(details[slot].verification))
             return "certificate: " + String(cString: reason!)
         }
-        if details[slot].tlsError != 0 {
-            return OpenSSLFailure(code: UInt(details[slot].tlsError)).text
-        }
-        return ""
+        guard details[slot].tlsError != 0 else { return "" }
+        let text = OpenSSLFailure(code: UInt(details[slot].tlsError)).text
+        guard let identity = failedIdentities[slot] else { return text }
+        return identity.hasKey
+            ? "\(text), with the pre-shared identity \"\(identity.name)\""
+            : "no pre-shared key has the identity \"\(identity.name)\""
     }
 
     // MARK: - Steps
@@ -159,6 +161,7 @@ extension EventLoop {
         settlePending(slot)
         if let session = slots[slot].tls {
             details[slot].verification = Int16(clamping: SSL_get_verify_result(session))
+            failedIdentities[slot] = PreSharedKeys.presentedIdentity(of: session)
         }
         details[slot].cause = .tlsFailure
         releaseKept(slot)

@@ -118,6 +118,8 @@ public struct EventLoop: ~Copyable {
     var readingNow: SlotList
     /// Closed connections for which the handler's `closed` was not called yet.
     var dead: SlotList
+    /// The pre-shared identities of handshakes that have failed, by the slot, until it is free.
+    var failedIdentities: [Int: PresentedIdentity] = [:]
 
     let controlRecords = ControlRecordBound()
     let epoll: Int32
@@ -452,6 +454,7 @@ public struct EventLoop: ~Copyable {
         let generation = slots[slot].generation &+ 1
         slots[slot] = ConnectionSlot(freeWithGeneration: generation == 0 ? 1 : generation)
         freeSlots.append(slot)
+        if !failedIdentities.isEmpty { failedIdentities[slot] = nil }
         connectionCount -= 1
     }
 }

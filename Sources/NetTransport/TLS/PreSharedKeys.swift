@@ -15,6 +15,13 @@ public struct PreSharedIdentity: Hashable, Sendable {
     }
 }
 
+/// The identity that a client has presented in a handshake.
+struct PresentedIdentity {
+    /// Printable.
+    let name: String
+    let hasKey: Bool
+}
+
 /// The pre-shared keys of a server, shared by its TLS contexts. It exists as long as the process,
 /// because OpenSSL's contexts refer to it.
 public final class PreSharedKeys: Sendable {
@@ -164,6 +171,16 @@ public final class PreSharedKeys: Sendable {
         return keys.state.withLock { state in
             guard number > 0, state.refusedCount - number < refusedCountMaximum else { return nil }
             return state.refused[(number - 1) % refusedCountMaximum]
+        }
+    }
+
+    /// The identity that a client has presented in the handshake of this session; nil for none.
+    static func presentedIdentity(of session: OpaquePointer) -> PresentedIdentity? {
+        if let name = refusedIdentity(of: session) {
+            return PresentedIdentity(name: name, hasKey: false)
+        }
+        return identity(of: session).map {
+            PresentedIdentity(name: printable($0.name), hasKey: true)
         }
     }
 

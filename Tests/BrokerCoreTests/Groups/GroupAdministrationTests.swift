@@ -151,6 +151,33 @@ import Testing
         // Those of one's own do not count.
         for _ in 1...10 { _ = world.operatorGroup(owner: "eve") }
         #expect(takes("eve", by: "ann"))
+        // An app may leave it to everybody to join.
+        world.limits.appPolicies[World.app] = {
+            var policy = AppPolicy()
+            policy.addsMembers = false
+            return policy
+        }()
+        #expect(!takes("eve", by: "ann"))
+    }
+
+    @Test func `few owners do not hide the open groups of others`() {
+        for owner in ["eve", "mal"] {
+            world.addUser(owner)
+            for _ in 1...6 { _ = world.operatorGroup(owner: owner) }
+        }
+        let other = world.operatorGroup(owner: "ann")
+        _ = world.operatorGroup(owner: "bob")
+        func owners(_ count: Int, ofOwner ownerCount: Int = 100) -> [String] {
+            world.broker.openGroups(
+                app: World.app, countMaximum: count, ownerCountMaximum: ownerCount
+            ).map { String(decoding: $0.owner, as: UTF8.self) }
+        }
+        #expect(owners(4) == ["eve", "mal", "ann", "bob"])
+        #expect(owners(7) == ["eve", "eve", "eve", "mal", "mal", "ann", "bob"])
+        #expect(owners(3) == ["eve", "mal", "ann"])
+        #expect(owners(100).count == 14)
+        #expect(owners(100, ofOwner: 2).count == 6)
+        #expect(describe(other)?.name == user(other))
     }
 
     @Test func `lists the groups of a member, and those that everybody may join`() {

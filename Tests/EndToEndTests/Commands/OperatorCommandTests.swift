@@ -47,6 +47,8 @@ extension EndToEndTests {
                 of: broker)
             #expect(owned.exit == .code(0x90) && owned.text.contains("martlet user add"))
             #expect(try await martlet("user", "add", "typo", of: broker).text.contains("typo"))
+            _ = try await broker.process.line(
+                with: "event=administration request=user.add app=demo user=typo")
             #expect(try broker.counter("groups/count") == 0)
         }
 

@@ -175,13 +175,15 @@ extension EndToEndTests {
             known.signal(SIGKILL)
             let wrong = try client(String(repeating: "5b", count: 16))
             #expect(try await wrong.exit() == .code(1))
+            _ = try await broker.process.line(
+                with: "event=connection_failed", "cause=tlsFailure",
+                #"with the pre-shared identity \"demo/meter\""#)
             // In 1.2 the handshake fails, and in 1.3 the login.
             let unknown = try client(key, identity: "demo/löst")
             _ = try await unknown.exit()
-            if version == "-tls1_3" {
-                _ = try await broker.process.line(
-                    with: "event=auth_failed", "no pre-shared key has the identity", "demo/l??st")
-            }
+            _ = try await broker.process.line(
+                with: version == "-tls1_3" ? "event=auth_failed" : "event=connection_failed",
+                "no pre-shared key has the identity", "demo/l??st")
             #expect(try broker.counter("connects/accepted") == 1)
         }
 

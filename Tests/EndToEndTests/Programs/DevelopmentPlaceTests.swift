@@ -35,6 +35,22 @@ extension EndToEndTests {
             guard chmod(path, mode) == 0 else { throw TestFailure("chmod: \(errno)") }
         }
 
+        @Test(arguments: [
+            ("tls://*:0", true), ("tls://127.0.0.1:0", false), ("tls://[::1]:0", false),
+        ])
+        func `the commands for another machine are for one that reaches the broker`(
+            listener: String, isReached: Bool
+        ) async throws {
+            let child = try ChildProcess(
+                "martletd", ["--dev", "--data", data, "--listen", listener])
+            _ = try await child.line(with: "event=broker_started")
+            #expect(child.text.contains("Paste into another terminal"))
+            #expect(child.text.contains("From another Linux machine") == isReached, "\(child.text)")
+            child.signal(SIGTERM)
+            #expect(try await child.exit() == .code(0))
+            try FileManager.default.removeItem(atPath: parent)
+        }
+
         @Test func `a directory that others can write to is refused`() async throws {
             try makeData(mode: 0o777)
             #expect(try await refusal().contains("others may write in it"))

@@ -4,7 +4,21 @@
 extension APIOperation {
     static let showCluster = APIOperation(
         .showCluster, .get, at: "/cluster", role: .view,
-        summary: "Shows the nodes of the cluster, the lease, the log, its servers and the alarms."
+        summary: "Shows the nodes of the cluster, the lease, the log, its servers and the alarms.",
+        answer: [
+            .objects(
+                "nodes", .text("name"), .text("part"), .text("address"),
+                .text("webAddress"), .number("sequence"), .number("lagRecords"),
+                .number("heardMilliseconds")),
+            .number("term"), .boolean("hasLease"), .number("leaseMilliseconds"),
+            .number("leaseLeftMilliseconds"), .text("durability"),
+            .objects(
+                "servers", .text("name"), .boolean("isLeader"), .boolean("isCurrent"),
+                .number("lag")),
+            .texts("alarms"), .number(optional: "firstRecord"),
+            .number(optional: "lastRecord"), .number(optional: "logByteCount"),
+            .number(optional: "logByteCountMaximum"),
+        ]
     ) { _ in .showCluster(ShowCluster()) }
 
     static let stepDown = APIOperation(

@@ -7,7 +7,8 @@ extension APIOperation {
         members: [
             .body("owner", required: true), .body("title", required: true),
             .body("allowed", .texts), .body("meta"),
-        ]
+        ],
+        answer: [.text("groupid")]
     ) { values throws(AdministrationRefusal) in
         .createGroup(
             CreateGroup(
@@ -22,6 +23,12 @@ extension APIOperation {
         members: [
             .query("user"), .query("after", .number(maximum: UInt64(UInt32.max))),
             .limit(ListGroups.countMaximum),
+        ],
+        answer: [
+            .objects(
+                "groups", .text("groupid"), .text("title"), .text("owner"),
+                .number("memberCount"), .boolean("isLimited")),
+            .number(optional: "next"),
         ]
     ) { values throws(AdministrationRefusal) in
         .listGroups(
@@ -30,25 +37,36 @@ extension APIOperation {
                 after: values.number("after", as: UInt32.self), limit: values.limit))
     }
 
+    private static let showGroupAnswer: [APIAnswerMember] = [
+        .text("groupid"), .text("title"), .text("owner"), .number("memberCount"),
+        .texts(optional: "allowed"), .text("meta"), .boolean("isKept"),
+        .number("shownCount"), .number("lastNumber"),
+        .object(optional: "lastMessage", keptMessage), .texts("members"),
+    ]
+
     static var showGroup: [APIOperation] {
         let path = "/apps/{app}/groups/{groupid}"
         let members: [APIMember] = [.query("after"), .limit(ShowGroup.memberCountMaximum)]
         return [
             APIOperation(
                 .showGroup, .get, at: path, role: .view,
-                summary: "Shows a group and its members.", members: members
+                summary: "Shows a group and its members.", members: members,
+                answer: showGroupAnswer
             ) { values throws(AdministrationRefusal) in
                 .showGroup(try values.showGroup())
             },
             APIOperation(
                 .showGroup, .get, at: path + "/newest", role: .operate,
                 summary: "Shows a group, its members and its newest kept message.",
-                members: members
+                members: members,
+                answer: showGroupAnswer
             ) { values throws(AdministrationRefusal) in
                 .showGroup(try values.showGroup(hasMessage: true))
             },
         ]
     }
+
+    private static let changeMemberAnswer: [APIAnswerMember] = [.boolean("isChanged")]
 
     static var changeMember: [APIOperation] {
         let path = "/apps/{app}/groups/{groupid}/members/{user}"
@@ -59,7 +77,8 @@ extension APIOperation {
                 summary: "Adds a user to a group, who sees so many kept messages from before.",
                 members: [
                     .query("backlog", .number(maximum: UInt64(ChangeMember.backlogMaximum)))
-                ]
+                ],
+                answer: changeMemberAnswer
             ) { values throws(AdministrationRefusal) in
                 var change = try values.changeMember(.join)
                 change.backlog = values.number("backlog", as: UInt32.self)
@@ -68,7 +87,8 @@ extension APIOperation {
             APIOperation(
                 .changeMember, .delete, at: path, role: .operate,
                 summary: "Removes a user from a group: the user leaves, is kicked, or is banned.",
-                members: [.query("action", .choice(ends), required: true)]
+                members: [.query("action", .choice(ends), required: true)],
+                answer: changeMemberAnswer
             ) { values throws(AdministrationRefusal) in
                 .changeMember(
                     try values.changeMember(
@@ -76,13 +96,15 @@ extension APIOperation {
             },
             APIOperation(
                 .changeMember, .put, at: path + "/mute", role: .operate,
-                summary: "Messages of a group do not wake this member any more."
+                summary: "Messages of a group do not wake this member any more.",
+                answer: changeMemberAnswer
             ) { values throws(AdministrationRefusal) in
                 .changeMember(try values.changeMember(.mute))
             },
             APIOperation(
                 .changeMember, .delete, at: path + "/mute", role: .operate,
-                summary: "Messages of a group wake this member again."
+                summary: "Messages of a group wake this member again.",
+                answer: changeMemberAnswer
             ) { values throws(AdministrationRefusal) in
                 .changeMember(try values.changeMember(.unmute))
             },
@@ -140,7 +162,8 @@ extension APIOperation {
     static let deleteGroup = APIOperation(
         .deleteGroup, .delete, at: "/apps/{app}/groups/{groupid}", role: .operate,
         summary: "Deletes a group with its history; removes at most "
-            + "10,000 members, and tells them."
+            + "10,000 members, and tells them.",
+        answer: [.number("memberCount"), .boolean("hasMore")]
     ) { values throws(AdministrationRefusal) in
         .deleteGroup(
             DeleteGroup(

@@ -6,6 +6,14 @@ extension APIOperation {
     // Topics have slashes, so that one is a member of the query.
     private static let topic = "/apps/{app}/topics/history"
 
+    private static let listConversationsAnswer: [APIAnswerMember] = [
+        .objects(
+            "conversations", .text(optional: "user"), .text(optional: "groupid"),
+            .number("lastNumber"), .number("readThrough"), .number("unreadCount"),
+            .object(optional: "lastMessage", keptMessage)),
+        .number(optional: "next"),
+    ]
+
     static var listConversations: [APIOperation] {
         let path = "/apps/{app}/users/{user}/conversations"
         let members: [APIMember] = [
@@ -15,19 +23,25 @@ extension APIOperation {
             APIOperation(
                 .listConversations, .get, at: path, role: .view,
                 summary: "Lists a user's conversations with kept messages, and what is unread.",
-                members: members + [.limit(ListConversations.countMaximum)]
+                members: members + [.limit(ListConversations.countMaximum)],
+                answer: listConversationsAnswer
             ) { values throws(AdministrationRefusal) in
                 .listConversations(try values.conversations())
             },
             APIOperation(
                 .listConversations, .get, at: path + "/newest", role: .operate,
                 summary: "Lists a user's conversations with their newest kept messages.",
-                members: members + [.limit(ListConversations.messagesMaximum)]
+                members: members + [.limit(ListConversations.messagesMaximum)],
+                answer: listConversationsAnswer
             ) { values throws(AdministrationRefusal) in
                 .listConversations(try values.conversations(hasMessages: true))
             },
         ]
     }
+
+    private static let listHistoryAnswer: [APIAnswerMember] = [
+        .objects("messages", of: keptMessage), .number(optional: "next"),
+    ]
 
     static var listHistory: [APIOperation] {
         let members: [APIMember] = [
@@ -40,7 +54,8 @@ extension APIOperation {
             APIOperation(
                 .listHistory, .get, at: pair, role: .operate,
                 summary: "Lists the kept messages of two users, the newest first.",
-                members: members
+                members: members,
+                answer: listHistoryAnswer
             ) { values throws(AdministrationRefusal) in
                 .listHistory(
                     try values.history(user: try values.text("user"), with: values.text("with")))
@@ -48,14 +63,16 @@ extension APIOperation {
             APIOperation(
                 .listHistory, .get, at: group, role: .operate,
                 summary: "Lists the kept messages of a group, the newest first.",
-                members: members
+                members: members,
+                answer: listHistoryAnswer
             ) { values throws(AdministrationRefusal) in
                 .listHistory(try values.history(groupid: try values.text("groupid")))
             },
             APIOperation(
                 .listHistory, .get, at: topic, role: .operate,
                 summary: "Lists the kept messages of a topic, the newest first.",
-                members: [.query("topic", required: true)] + members
+                members: [.query("topic", required: true)] + members,
+                answer: listHistoryAnswer
             ) { values throws(AdministrationRefusal) in
                 .listHistory(try values.history(topic: try values.text("topic")))
             },
@@ -67,6 +84,12 @@ extension APIOperation {
         summary: "Lists the topics with kept messages.",
         members: [
             .query("after", .number(maximum: .max)), .limit(ListKeptTopics.countMaximum),
+        ],
+        answer: [
+            .objects(
+                "topics", .text("topic"), .number("lastNumber"), .number("messageCount"),
+                .number("byteCount")),
+            .number(optional: "next"),
         ]
     ) { values throws(AdministrationRefusal) in
         .listKeptTopics(

@@ -3,6 +3,16 @@
 extension APIOperation {
     // MARK: - Queues
 
+    private static let listQueueMessagesAnswer: [APIAnswerMember] = [
+        .objects(
+            "messages", .number("number"), .text("from"), .text("kind"),
+            .text(optional: "topic"), .text(optional: "groupid"), .number(optional: "t"),
+            .text("grade"), .number("byteCount"), .number("unixMilliseconds"),
+            .number(optional: "expiresUnixSeconds"), .boolean("isUnderWay"),
+            .object(optional: "content", content)),
+        .number(optional: "next"),
+    ]
+
     static var listQueueMessages: [APIOperation] {
         let path = "/apps/{app}/users/{user}/queue"
         let members: [APIMember] = [
@@ -13,13 +23,15 @@ extension APIOperation {
             APIOperation(
                 .listQueueMessages, .get, at: path + "/messages", role: .view,
                 summary: "Lists messages of a device's queue or of the user's offline queue.",
-                members: members
+                members: members,
+                answer: listQueueMessagesAnswer
             ) { values throws(AdministrationRefusal) in
                 .listQueueMessages(try values.listQueueMessages(hasContents: false))
             },
             APIOperation(
                 .listQueueMessages, .get, at: path + "/contents", role: .operate,
-                summary: "Lists the same messages with their contents.", members: members
+                summary: "Lists the same messages with their contents.", members: members,
+                answer: listQueueMessagesAnswer
             ) { values throws(AdministrationRefusal) in
                 .listQueueMessages(try values.listQueueMessages(hasContents: true))
             },
@@ -49,7 +61,8 @@ extension APIOperation {
         members: [
             .query("filter"), .query("after", .number(maximum: UInt64(UInt32.max))),
             .limit(ListRetained.countMaximum),
-        ]
+        ],
+        answer: [.objects("messages", of: retained), .number(optional: "next")]
     ) { values throws(AdministrationRefusal) in
         .listRetained(
             ListRetained(
@@ -61,7 +74,8 @@ extension APIOperation {
     static let showRetained = APIOperation(
         .showRetained, .get, at: "/apps/{app}/retained/message", role: .operate,
         summary: "Shows the retained message of a topic with its content.",
-        members: [.query("topic", required: true)]
+        members: [.query("topic", required: true)],
+        answer: [.object("message", retained), .object("content", content)]
     ) { values throws(AdministrationRefusal) in
         .showRetained(
             ShowRetained(app: try values.text("app"), topic: try values.text("topic")))
@@ -70,7 +84,8 @@ extension APIOperation {
     static let deleteRetained = APIOperation(
         .deleteRetained, .delete, at: "/apps/{app}/retained", role: .operate,
         summary: "Deletes retained messages, at most 10,000.",
-        members: [.query("filter", required: true)]
+        members: [.query("filter", required: true)],
+        answer: [.number("messageCount"), .boolean("hasMore")]
     ) { values throws(AdministrationRefusal) in
         .deleteRetained(
             DeleteRetained(app: try values.text("app"), filter: try values.text("filter")))

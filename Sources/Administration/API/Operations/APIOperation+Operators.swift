@@ -8,7 +8,8 @@ extension APIOperation {
             .body("operator", required: true),
             .body("role", .choice(OperatorRole.allCases.map(\.rawValue)), required: true),
             .body("expirySeconds", .number(maximum: .max)),
-        ]
+        ],
+        answer: [.text("token")]
     ) { values throws(AdministrationRefusal) in
         .addOperator(
             AddOperator(
@@ -18,7 +19,12 @@ extension APIOperation {
     }
 
     static let listOperators = APIOperation(
-        .listOperators, .get, at: "/operators", role: .own, summary: "Lists the operators."
+        .listOperators, .get, at: "/operators", role: .own, summary: "Lists the operators.",
+        answer: [
+            .objects(
+                "operators", .text("operator"), .text("role"), .number("madeUnixSeconds"),
+                .number(optional: "expiresUnixSeconds"))
+        ]
     ) { _ in .listOperators(ListOperators()) }
 
     static let revokeOperator = APIOperation(
@@ -31,7 +37,8 @@ extension APIOperation {
     static let makeLoginLink = APIOperation(
         .makeLoginLink, .post, at: "/operators/{operator}/links", role: .own, status: 201,
         summary: "Makes a link that signs in to the dashboard once.",
-        members: [.body("role", .choice(OperatorRole.allCases.map(\.rawValue)), required: true)]
+        members: [.body("role", .choice(OperatorRole.allCases.map(\.rawValue)), required: true)],
+        answer: [.text("code"), .number("expiresUnixSeconds"), .texts("addresses")]
     ) { values throws(AdministrationRefusal) in
         .makeLoginLink(
             MakeLoginLink(

@@ -10,7 +10,8 @@ extension APIOperation {
             .body("password"), .body("hash"), .body("user"), .body("device"),
             .body("rights", .texts), .body("expirySeconds", .number(maximum: .max)),
             .body("keepsTerms", .boolean),
-        ]
+        ],
+        answer: [.number("connectionCount")]
     ) { values throws(AdministrationRefusal) in
         .setPassword(
             SetPassword(
@@ -30,7 +31,8 @@ extension APIOperation {
         members: [
             .body("names", .texts, required: true), .body("hashes", .texts, required: true),
             .body("users", .texts), .body("rights", .texts),
-        ]
+        ],
+        answer: [.number("connectionCount")]
     ) { values throws(AdministrationRefusal) in
         .importPasswords(
             ImportPasswords(
@@ -42,7 +44,15 @@ extension APIOperation {
     static let listPasswords = APIOperation(
         .listPasswords, .get, at: "/apps/{app}/passwords", role: .view,
         summary: "Lists passwords by their names, without the hashes.",
-        members: [.query("user"), .query("after"), .limit(ListPasswords.countMaximum)]
+        members: [.query("user"), .query("after"), .limit(ListPasswords.countMaximum)],
+        answer: [
+            .objects(
+                "passwords", .text("name"), .text("user"), .text(optional: "device"),
+                .text("kind"), .texts(optional: "rights"), .number("madeUnixSeconds"),
+                .number(optional: "expiresUnixSeconds"),
+                .number(optional: "lastUsedUnixSeconds")),
+            .text(optional: "next"),
+        ]
     ) { values throws(AdministrationRefusal) in
         .listPasswords(
             ListPasswords(
@@ -53,7 +63,8 @@ extension APIOperation {
     static let expirePassword = APIOperation(
         .expirePassword, .put, at: "/apps/{app}/passwords/{name}/expiry", role: .operate,
         summary: "Changes when a password expires; never without `expirySeconds`.",
-        members: [.body("expirySeconds", .number(maximum: .max))]
+        members: [.body("expirySeconds", .number(maximum: .max))],
+        answer: [.number("connectionCount")]
     ) { values throws(AdministrationRefusal) in
         .expirePassword(
             ExpirePassword(
@@ -63,7 +74,8 @@ extension APIOperation {
 
     static let revokePassword = APIOperation(
         .revokePassword, .delete, at: "/apps/{app}/passwords/{name}", role: .operate,
-        summary: "Revokes a password and ends its connections."
+        summary: "Revokes a password and ends its connections.",
+        answer: [.number("connectionCount")]
     ) { values throws(AdministrationRefusal) in
         .revokePassword(
             RevokePassword(app: try values.text("app"), name: try values.text("name")))

@@ -4,7 +4,19 @@ extension APIOperation {
     static let showReceipts = APIOperation(
         .showReceipts, .get, at: "/apps/{app}/receipts/{reference}", role: .view,
         summary: "Shows who has a message with a reference, and who has applied it.",
-        members: [.query("after"), .limit(ShowReceipts.countMaximum)]
+        members: [.query("after"), .limit(ShowReceipts.countMaximum)],
+        answer: [
+            .text("from"), .text(optional: "mid"), .text(optional: "groupid"),
+            .texts("receipts"), .number("unixMilliseconds"),
+            .number(optional: "expiresUnixSeconds"), .boolean("isExpired"),
+            .number("receiverCount"), .number("deliveredCount"), .number("appliedCount"),
+            .number(optional: "failedCount"), .boolean(optional: "isRecalled"),
+            .number(optional: "withdrawnCount"), .number(optional: "lateCount"),
+            .objects(
+                "receivers", .text("user"), .boolean(optional: "isDelivered"),
+                .boolean("isApplied"), .boolean(optional: "isWithdrawn")),
+            .text(optional: "next"),
+        ]
     ) { values throws(AdministrationRefusal) in
         .showReceipts(
             ShowReceipts(

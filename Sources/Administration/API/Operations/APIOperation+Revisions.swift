@@ -5,6 +5,10 @@ extension APIOperation {
         .body("from"), .body("reference"), .body("mid"), .body("detail"),
     ]
 
+    private static let revisionAnswer: [APIAnswerMember] = [
+        .number("withdrawnCount"), .number("lateCount"), .texts("lateUsers"),
+    ]
+
     static var recallMessage: [APIOperation] {
         let reading: Reading = { values throws(AdministrationRefusal) in
             .recallMessage(
@@ -17,12 +21,12 @@ extension APIOperation {
             APIOperation(
                 .recallMessage, .post, at: "/apps/{app}/messages/recall", role: .operate,
                 summary: "Takes back a message of a user, and waits until that is stored.",
-                members: members, reading: reading),
+                members: members, answer: revisionAnswer, reading: reading),
             APIOperation(
                 .recallMessage, .post, at: "/messages/recall", role: .operate,
                 serves: [.appKey, .user],
                 summary: "Takes back a message of the user, and waits until that is stored.",
-                members: members, reading: reading),
+                members: members, answer: revisionAnswer, reading: reading),
         ]
     }
 
@@ -41,12 +45,12 @@ extension APIOperation {
             APIOperation(
                 .replaceMessage, .post, at: "/apps/{app}/messages/replace", role: .operate,
                 summary: "Gives a message of a user new content, and waits until that is stored.",
-                members: members, reading: reading),
+                members: members, answer: revisionAnswer, reading: reading),
             APIOperation(
                 .replaceMessage, .post, at: "/messages/replace", role: .operate,
                 serves: [.appKey, .user],
                 summary: "Gives a message of the user new content, and waits until that is stored.",
-                members: members, reading: reading),
+                members: members, answer: revisionAnswer, reading: reading),
         ]
     }
 }

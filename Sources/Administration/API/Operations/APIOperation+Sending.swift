@@ -28,6 +28,12 @@ extension APIOperation {
         .query("isRetained", .boolean),
     ]
 
+    private static let sendMessageAnswer: [APIAnswerMember] = [
+        .number("receiverCount"), .number("refusedCount"),
+        .objects("refused", .text("user"), .number("reason")), .text(optional: "mid"),
+        .text(optional: "reference"), .number(optional: "verdict"),
+    ]
+
     static var sendMessage: [APIOperation] {
         let reading: Reading = { values throws(AdministrationRefusal) in
             var message = SendMessage(
@@ -65,12 +71,14 @@ extension APIOperation {
             APIOperation(
                 .sendMessage, .post, at: "/apps/{app}/messages", role: .operate,
                 summary: "Sends a message as a user, and waits until it is stored.",
-                members: messageMembers, payloadMembers: payloadMembers, reading: reading),
+                members: messageMembers, payloadMembers: payloadMembers, answer: sendMessageAnswer,
+                reading: reading),
             APIOperation(
                 .sendMessage, .post, at: "/messages", role: .operate, serves: [.appKey, .user],
                 summary: "Sends a message with the rights of the key or token, and waits until it "
                     + "is stored.",
-                members: messageMembers, payloadMembers: payloadMembers, reading: reading),
+                members: messageMembers, payloadMembers: payloadMembers, answer: sendMessageAnswer,
+                reading: reading),
         ]
     }
 }

@@ -11,6 +11,9 @@ extension APIOperation {
         summary: "Lists sessions.",
         members: sessionSelection + [
             continuation, .limit(ListSessions.countMaximum),
+        ],
+        answer: [
+            .objects("sessions", session), .number(optional: "next"),
         ]
     ) { values throws(AdministrationRefusal) in
         .listSessions(
@@ -30,6 +33,10 @@ extension APIOperation {
             .body("from", required: true),
             .body("position", .number(maximum: .max), required: true),
             .body("messages", .texts, required: true), .body("filters", .texts),
+        ],
+        answer: [
+            .text("state"), .number("position"), .number("messageCount"),
+            .number("refusedCount"), .texts("refusedFilters"),
         ]
     ) { values throws(AdministrationRefusal) in
         .importSession(
@@ -45,7 +52,8 @@ extension APIOperation {
     static let kickSessions = APIOperation(
         .kickSessions, .delete, at: "/apps/{app}/connections", role: .operate,
         summary: "Ends the connections of sessions, which remain.",
-        members: sessionSelection + [.query("sendsWills", .boolean), continuation]
+        members: sessionSelection + [.query("sendsWills", .boolean), continuation],
+        answer: [.number("sessionCount"), .number(optional: "next")]
     ) { values throws(AdministrationRefusal) in
         .kickSessions(
             KickSessions(
@@ -56,7 +64,8 @@ extension APIOperation {
     static let deleteSessions = APIOperation(
         .deleteSessions, .delete, at: "/apps/{app}/sessions", role: .operate,
         summary: "Ends sessions.",
-        members: sessionSelection + [.query("sendsWills", .boolean), continuation]
+        members: sessionSelection + [.query("sendsWills", .boolean), continuation],
+        answer: [.number("sessionCount"), .number(optional: "next")]
     ) { values throws(AdministrationRefusal) in
         .deleteSessions(
             DeleteSessions(
@@ -66,7 +75,8 @@ extension APIOperation {
 
     static let showOfflineQueue = APIOperation(
         .showOfflineQueue, .get, at: "/apps/{app}/users/{user}/queue", role: .view,
-        summary: "Shows the offline queue of a user."
+        summary: "Shows the offline queue of a user.",
+        answer: queue
     ) { values throws(AdministrationRefusal) in
         .showOfflineQueue(
             ShowOfflineQueue(app: try values.text("app"), user: try values.text("user")))
@@ -76,7 +86,8 @@ extension APIOperation {
         .purgeQueues, .delete, at: "/apps/{app}/queues", role: .operate,
         summary:
             "Discards the queues of disconnected sessions, and a user's offline queue.",
-        members: sessionSelection + [continuation]
+        members: sessionSelection + [continuation],
+        answer: [.number("messageCount"), .number(optional: "next")]
     ) { values throws(AdministrationRefusal) in
         .purgeQueues(
             PurgeQueues(

@@ -12,7 +12,8 @@ extension APIOperation {
             .body("users", .texts, required: true), .body("device"),
             .body("expirySeconds", .number(maximum: .max)), .body("batch"),
             .body("rights", .texts),
-        ]
+        ],
+        answer: [.objects("tokens", .text("user"), .text("id"), .text("token"))]
     ) { values throws(AdministrationRefusal) in
         .mintTokens(
             MintTokens(
@@ -26,7 +27,14 @@ extension APIOperation {
     static let listTokens = APIOperation(
         .listTokens, .get, at: "/apps/{app}/tokens", role: .view,
         summary: "Lists tokens, without their secrets.",
-        members: tokenSelection + [.query("after"), .limit(ListTokens.countMaximum)]
+        members: tokenSelection + [.query("after"), .limit(ListTokens.countMaximum)],
+        answer: [
+            .objects(
+                "tokens", .text("id"), .text("user"), .text(optional: "device"),
+                .text(optional: "batch"), .number(optional: "expiresUnixSeconds"),
+                .number(optional: "lastUsedUnixSeconds"), .texts(optional: "rights")),
+            .text(optional: "next"),
+        ]
     ) { values throws(AdministrationRefusal) in
         .listTokens(
             ListTokens(
@@ -37,7 +45,8 @@ extension APIOperation {
     static let revokeTokens = APIOperation(
         .revokeTokens, .delete, at: "/apps/{app}/tokens", role: .operate,
         summary: "Revokes tokens and ends their connections.",
-        members: tokenSelection + [continuation]
+        members: tokenSelection + [continuation],
+        answer: [.number("tokenCount"), .number("connectionCount"), .number(optional: "next")]
     ) { values throws(AdministrationRefusal) in
         .revokeTokens(
             RevokeTokens(

@@ -1,4 +1,4 @@
-// The operations of the HTTP API on traces, and the members of their answers.
+// The operations of the HTTP API on traces.
 
 extension APIOperation {
     static let startTrace = APIOperation(
@@ -10,7 +10,8 @@ extension APIOperation {
             .body("user", required: true), .body("device"),
             .body("showsPayloads", .boolean),
             .body("seconds", .number(maximum: StartTrace.secondsMaximum)),
-        ]
+        ],
+        answer: [.text("trace")]
     ) { values throws(AdministrationRefusal) in
         .startTrace(
             StartTrace(
@@ -22,14 +23,36 @@ extension APIOperation {
 
     static let listTraces = APIOperation(
         .listTraces, .get, at: "/traces", role: .view,
-        summary: "Lists the traces and who started them."
+        summary: "Lists the traces and who started them.",
+        answer: [
+            .objects(
+                "traces", .text("trace"), .text("app"), .text("user"),
+                .text(optional: "device"), .boolean("showsPayloads"), .text("startedBy"),
+                .number("startedUnixMilliseconds"), .number("secondsLeft"),
+                .number("packetCount"))
+        ]
     ) { _ in .listTraces(ListTraces()) }
 
     /// Packets name topics and may show payloads, so that `view` is not enough.
     static let readTrace = APIOperation(
         .readTrace, .get, at: "/traces/{trace}", role: .operate,
         summary: "Reads the packets that a trace has recorded.",
-        members: [.query("after", .number(maximum: .max))]
+        members: [.query("after", .number(maximum: .max))],
+        answer: [
+            .objects(
+                "packets", .number("number"), .number("unixMilliseconds"), .text("direction"),
+                .text("connection"), .text("packet"), .number("byteCount"),
+                .text(optional: "address"), .text(optional: "user"),
+                .text(optional: "device"), .text(optional: "dialect"),
+                .text(optional: "topic"), .text(optional: "receiver"),
+                .texts(optional: "filters"), .number(optional: "grade"),
+                .number(optional: "id"), .number(optional: "payloadByteCount"),
+                .text(optional: "payload"), .text(optional: "hex"),
+                .text(optional: "reason"), .number(optional: "code"),
+                .texts(optional: "codes"), .text(optional: "detail")),
+            .number("next"), .number("missedCount"), .number("missedConnectionCount"),
+            .text(optional: "end"),
+        ]
     ) { values throws(AdministrationRefusal) in
         .readTrace(
             ReadTrace(
@@ -41,37 +64,5 @@ extension APIOperation {
         .stopTrace, .delete, at: "/traces/{trace}", role: .operate, summary: "Ends a trace."
     ) { values throws(AdministrationRefusal) in
         .stopTrace(StopTrace(trace: try values.text("trace")))
-    }
-
-    /// The members of the answers about traces.
-    static func trace(_ kind: AdministrationCommand.Kind) -> [APIAnswerMember] {
-        switch kind {
-        case .startTrace: [.text("trace")]
-        case .listTraces:
-            [
-                .objects(
-                    "traces", .text("trace"), .text("app"), .text("user"),
-                    .text(optional: "device"), .boolean("showsPayloads"), .text("startedBy"),
-                    .number("startedUnixMilliseconds"), .number("secondsLeft"),
-                    .number("packetCount"))
-            ]
-        case .readTrace:
-            [
-                .objects(
-                    "packets", .number("number"), .number("unixMilliseconds"), .text("direction"),
-                    .text("connection"), .text("packet"), .number("byteCount"),
-                    .text(optional: "address"), .text(optional: "user"),
-                    .text(optional: "device"), .text(optional: "dialect"),
-                    .text(optional: "topic"), .text(optional: "receiver"),
-                    .texts(optional: "filters"), .number(optional: "grade"),
-                    .number(optional: "id"), .number(optional: "payloadByteCount"),
-                    .text(optional: "payload"), .text(optional: "hex"),
-                    .text(optional: "reason"), .number(optional: "code"),
-                    .texts(optional: "codes"), .text(optional: "detail")),
-                .number("next"), .number("missedCount"), .number("missedConnectionCount"),
-                .text(optional: "end"),
-            ]
-        default: []
-        }
     }
 }

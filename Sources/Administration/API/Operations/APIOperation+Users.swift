@@ -3,7 +3,8 @@
 extension APIOperation {
     static let addUser = APIOperation(
         .addUser, .put, at: "/apps/{app}/users/{user}", role: .operate,
-        summary: "Makes a user known."
+        summary: "Makes a user known.",
+        answer: [.boolean("isNew")]
     ) { values throws(AdministrationRefusal) in
         .addUser(AddUser(app: try values.text("app"), user: try values.text("user")))
     }
@@ -13,6 +14,12 @@ extension APIOperation {
         members: [
             .query("after", .number(maximum: UInt64(UInt32.max))),
             .limit(ListUsers.countMaximum),
+        ],
+        answer: [
+            .objects(
+                "users", .text("user"), .number("sessionCount"), .number("connectionCount"),
+                .number("tokenCount"), .number(optional: "lastSeenUnixMilliseconds")),
+            .number(optional: "next"),
         ]
     ) { values throws(AdministrationRefusal) in
         .listUsers(
@@ -23,7 +30,20 @@ extension APIOperation {
 
     static let showUser = APIOperation(
         .showUser, .get, at: "/apps/{app}/users/{user}", role: .view,
-        summary: "Shows a user with its devices and their credentials."
+        summary: "Shows a user with its devices and their credentials.",
+        answer: [
+            .text("user"), .number("sessionCount"), .number("connectionCount"),
+            .number("tokenCount"), .number("groupCount"),
+            .number(optional: "lastSeenUnixMilliseconds"),
+            .object("offlineQueue", queue),
+            .objects(
+                "devices", .text("device"), .text("dialect"), .boolean("isPersistent"),
+                .number(optional: "connectedUnixMilliseconds"),
+                .number(optional: "awaySeconds"),
+                .object(optional: "credential", credential),
+                .text(optional: "address"), .text(optional: "listener"),
+                .object("queue", queue), .number("underWayCount")),
+        ]
     ) { values throws(AdministrationRefusal) in
         .showUser(ShowUser(app: try values.text("app"), user: try values.text("user")))
     }
@@ -31,7 +51,8 @@ extension APIOperation {
     static let deleteUser = APIOperation(
         .deleteUser, .delete, at: "/apps/{app}/users/{user}", role: .operate,
         summary: "Deletes a part of a user; repeat it until nothing is left.",
-        members: [.query("force", .boolean)]
+        members: [.query("force", .boolean)],
+        answer: deletion
     ) { values throws(AdministrationRefusal) in
         .deleteUser(
             DeleteUser(

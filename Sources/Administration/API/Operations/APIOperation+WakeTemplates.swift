@@ -8,7 +8,8 @@ extension APIOperation {
     static let setWakeTemplate = APIOperation(
         .setWakeTemplate, .put, at: list + "/{kind}", role: .operate,
         summary: "Sets what a relay sends to targets of a kind, in place of its own template.",
-        members: [kind, .body("template", required: true)]
+        members: [kind, .body("template", required: true)],
+        answer: [.text("template")]
     ) { values throws(AdministrationRefusal) in
         .setWakeTemplate(
             SetWakeTemplate(
@@ -19,14 +20,16 @@ extension APIOperation {
 
     static let listWakeTemplates = APIOperation(
         .listWakeTemplates, .get, at: list, role: .operate,
-        summary: "Lists the templates of an app."
+        summary: "Lists the templates of an app.",
+        answer: [.objects("templates", .text("kind"), .text("template"))]
     ) { values throws(AdministrationRefusal) in
         .listWakeTemplates(ListWakeTemplates(app: try values.text("app")))
     }
 
     static let removeWakeTemplate = APIOperation(
         .removeWakeTemplate, .delete, at: list + "/{kind}", role: .operate,
-        summary: "Removes a template: the relay's own counts again.", members: [kind]
+        summary: "Removes a template: the relay's own counts again.", members: [kind],
+        answer: [.boolean("isRemoved")]
     ) { values throws(AdministrationRefusal) in
         .removeWakeTemplate(
             RemoveWakeTemplate(
@@ -37,7 +40,8 @@ extension APIOperation {
     static let tryWakeTemplate = APIOperation(
         .tryWakeTemplate, .post, at: list + "/{kind}/try", role: .operate,
         summary: "Shows what a target would get for a sample, and sets nothing.",
-        members: [kind, .body("template")]
+        members: [kind, .body("template")],
+        answer: [.text("content")]
     ) { values throws(AdministrationRefusal) in
         .tryWakeTemplate(
             TryWakeTemplate(

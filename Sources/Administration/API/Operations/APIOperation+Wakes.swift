@@ -4,6 +4,8 @@ extension APIOperation {
     private static let ofUser = "/apps/{app}/users/{user}/wake-targets"
     private static let own = "/wake-targets"
 
+    private static let setWakeTargetAnswer: [APIAnswerMember] = [.number("id")]
+
     static var setWakeTarget: [APIOperation] {
         let kinds = WakeTargetKind.allCases.map(\.rawValue)
         let environments = WakeTargetEnvironment.allCases.map(\.rawValue)
@@ -25,13 +27,20 @@ extension APIOperation {
             APIOperation(
                 .setWakeTarget, .put, at: ofUser, role: .operate,
                 summary: "Sets where a relay reaches a user of whom no device is connected.",
-                members: members, reading: reading),
+                members: members, answer: setWakeTargetAnswer, reading: reading),
             APIOperation(
                 .setWakeTarget, .put, at: own, role: .operate, serves: [.appKey, .user],
                 summary: "Sets a wake target of the user of the credential.",
-                members: [.body("from")] + members, reading: reading),
+                members: [.body("from")] + members, answer: setWakeTargetAnswer, reading: reading),
         ]
     }
+
+    private static let listWakeTargetsAnswer: [APIAnswerMember] = [
+        .objects(
+            "targets", .number("id"), .text(optional: "device"), .text("kind"),
+            .text("address"), .text("environment"), .text(optional: "language"),
+            .boolean("isSilent"))
+    ]
 
     static var listWakeTargets: [APIOperation] {
         let reading: Reading = { values throws(AdministrationRefusal) in
@@ -41,13 +50,16 @@ extension APIOperation {
         return [
             APIOperation(
                 .listWakeTargets, .get, at: ofUser, role: .operate,
-                summary: "Lists the wake targets of a user.", reading: reading),
+                summary: "Lists the wake targets of a user.", answer: listWakeTargetsAnswer,
+                reading: reading),
             APIOperation(
                 .listWakeTargets, .get, at: own, role: .operate, serves: [.appKey, .user],
                 summary: "Lists the wake targets of the user of the credential.",
-                members: [.query("from")], reading: reading),
+                members: [.query("from")], answer: listWakeTargetsAnswer, reading: reading),
         ]
     }
+
+    private static let removeWakeTargetAnswer: [APIAnswerMember] = [.boolean("isRemoved")]
 
     static var removeWakeTarget: [APIOperation] {
         let identifier = APIMember.path("id", .number(maximum: .max))
@@ -61,14 +73,23 @@ extension APIOperation {
             APIOperation(
                 .removeWakeTarget, .delete, at: ofUser + "/{id}", role: .operate,
                 summary: "Removes a wake target of a user.", members: [identifier],
-                reading: reading),
+                answer: removeWakeTargetAnswer, reading: reading),
             APIOperation(
                 .removeWakeTarget, .delete, at: own + "/{id}", role: .operate,
                 serves: [.appKey, .user],
                 summary: "Removes a wake target of the user of the credential.",
-                members: [identifier, .query("from")], reading: reading),
+                members: [identifier, .query("from")], answer: removeWakeTargetAnswer,
+                reading: reading),
         ]
     }
+
+    private static let listWakeLogAnswer: [APIAnswerMember] = [
+        .objects(
+            "entries", .number("number"), .number("unixMilliseconds"), .number("id"),
+            .text("kind"), .text("step"), .number("wake"), .number("messageCount"),
+            .text(optional: "detail")),
+        .number("last"),
+    ]
 
     static var listWakeLog: [APIOperation] {
         let members: [APIMember] = [
@@ -84,19 +105,20 @@ extension APIOperation {
             APIOperation(
                 .listWakeLog, .get, at: "/apps/{app}/users/{user}/wake-log", role: .operate,
                 summary: "Lists what the relay reported of the wake-ups of a user.",
-                members: members, reading: reading),
+                members: members, answer: listWakeLogAnswer, reading: reading),
             APIOperation(
                 .listWakeLog, .get, at: "/wake-log", role: .operate, serves: [.appKey, .user],
                 summary: "Lists what the relay reported of the wake-ups of the user of the "
                     + "credential.",
-                members: [.query("from")] + members, reading: reading),
+                members: [.query("from")] + members, answer: listWakeLogAnswer, reading: reading),
         ]
     }
 
     static let testWake = APIOperation(
         .testWake, .post, at: "/apps/{app}/users/{user}/wake-test", role: .operate,
         summary: "Asks the relay to wake a user by way of a test.",
-        members: [.body("id", .number(maximum: .max))]
+        members: [.body("id", .number(maximum: .max))],
+        answer: [.number("targetCount")]
     ) { values throws(AdministrationRefusal) in
         .testWake(
             TestWake(
