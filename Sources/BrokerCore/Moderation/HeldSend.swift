@@ -38,17 +38,12 @@ struct HeldSend {
         case .topic(let topic): self.request.target = .topic(bytes.take(topic, of: source))
         case .everybody: break
         }
-        // Setting them makes a send unusual.
-        if !request.attributes.isEmpty {
-            self.request.attributes = bytes.take(request.attributes, of: source)
-        }
-        if !request.mentions.names.isEmpty {
-            self.request.mentions.names = bytes.take(request.mentions.names, of: source)
-        }
-        if !request.collapseKey.isEmpty {
-            self.request.collapseKey = bytes.take(request.collapseKey, of: source)
-        }
-        if !request.push.isEmpty { self.request.push = bytes.take(request.push, of: source) }
+        // Setting them makes a send unusual. An empty one has a place in the other bytes too.
+        guard request.isUnusual else { return }
+        self.request.attributes = bytes.take(request.attributes, of: source)
+        self.request.mentions.names = bytes.take(request.mentions.names, of: source)
+        self.request.collapseKey = bytes.take(request.collapseKey, of: source)
+        self.request.push = bytes.take(request.push, of: source)
     }
 
     /// Memory that it takes, about.
