@@ -54,6 +54,24 @@ import Testing
         #expect(read.from == from)
     }
 
+    @Test func `reads what the broker tells a relay and a moderator`() {
+        let request = EventText(
+            Array(
+                (#"{"event":"WAKE_REQUEST","user":"user1","targets":[{"id":7,"kind":"apns","#
+                    + #""address":"a"},{"id":12,"kind":"udp","address":"b:1"}],"time":175,"count":2,"#
+                    + #""expires":300,"templates":{"apns":{"v":3}},"from":"user2","t":0,"b":"17;.."}"#)
+                    .utf8))
+        #expect(request.text("event") == "WAKE_REQUEST")
+        #expect(request.targets == [7, 12])
+        #expect(request.number("time") == 175)
+        #expect(request.template("apns") == 3 && request.template("fcm") == 0)
+        #expect(request.has(kind: "udp") && !request.has(kind: "fcm"))
+        #expect(request.message == 17)
+        let refusal = EventText(Array(#"{"event":"MESSAGE_REFUSED","number":4,"code":-9}"#.utf8))
+        #expect(refusal.number("code") == -9)
+        #expect(refusal.message == nil && refusal.targets.isEmpty)
+    }
+
     @Test func `assigns the lowest free channel to a gateway's devices`() {
         var gatewayChannels = GatewayChannels()
         for link in 10...12 {

@@ -51,7 +51,7 @@ final class BrokerProcess {
         }
         effects = Effects(loopCount: loopCount)
         broker = Broker(
-            limits: context.profile.limits, loopCount: loopCount, at: context.moment)
+            limits: BrokerProcess.limits(context), loopCount: loopCount, at: context.moment)
         let state = restore(&broker)
         isStoreNew = state.stamp == nil
         do throws(RestoreError) {
@@ -92,7 +92,31 @@ final class BrokerProcess {
             let isNew = try broker.addToken(token)
             precondition(isNew, "token-of-user\(user) exists already")
         }
+        for service in context.profile.services {
+            let token = Token(
+                identifier: Array(service.token.utf8), digest: SimulatedAuthenticator.digest,
+                app: Array(Profile.app.utf8), user: Array(service.rawValue.utf8), device: nil,
+                expiresUnixSeconds: .max,
+                rights: service == .relay ? BrokerProcess.relayRights : nil)
+            let isNew = try broker.addToken(token)
+            precondition(isNew, "\(service.token) exists already")
+        }
     }
+
+    /// The limits of a run; those of planted bugs have another policy.
+    private static func limits(_ context: SimulationContext) -> CoreLimits {
+        var limits = context.profile.limits
+        switch context.options.mutation {
+        case .transientWake: limits.appPolicy.wake?.wakesForTransient = true
+        case .hastyWake: limits.appPolicy.wake?.intervalSeconds = 1
+        case .acceptedSilence: limits.appPolicy.moderation?.acceptsWhenSilent = true
+        case .unaskedMessages: limits.appPolicy.moderation?.coversUsers = false
+        default: break
+        }
+        return limits
+    }
+
+    private static let relayRights = compiled(Rights.everything.texts + [Array("wake:*".utf8)])
 
     private static let gatewayRights = compiled(
         Rights.everything.texts + [Array("attach:*".utf8)])
@@ -201,6 +225,27 @@ final class BrokerProcess {
             deadlineEntered = deadline
             context.eventQueue.enter(
                 .coreDue(life: life), at: max(deadline, context.now))
+        }
+    }
+
+    // MARK: Services
+
+    /// The connected devices of a user, as an operator sees them.
+    func connectionCount(ofUser user: Int) -> Int {
+        broker.userDescription(
+            app: Array(Profile.app.utf8), user: Array(Profile.userName(user).utf8),
+            at: context.moment)?.summary.connectionCount ?? 0
+    }
+
+    /// An operator sets a template. False if the store has no room for it.
+    func setTemplate(_ json: String, kind: UInt8) -> Bool {
+        defer { scheduleWork() }
+        guard let kind = WakeTarget.Kind(rawValue: kind) else { return false }
+        do throws(NoRoom) {
+            return try broker.setWakeTemplate(
+                Array(json.utf8), for: kind, app: Array(Profile.app.utf8))
+        } catch {
+            return false
         }
     }
 

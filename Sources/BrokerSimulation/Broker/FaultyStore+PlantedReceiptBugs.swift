@@ -33,6 +33,37 @@ extension FaultyStore {
             batch.entries.removeAll { lost.contains($0.message) }
             batch.messages.removeAll { lost.contains($0.id) }
         case .keptContent: batch.replacements = []
+        default: tamperWakes(&batch)
+        }
+    }
+
+    /// Changes what a batch has of wake-ups.
+    private func tamperWakes(_ batch: inout StoreBatch) {
+        // The number 0 ends the key of what a user's requests are in, and the id of a target that
+        // of the target.
+        func isTarget(_ change: RecordChange) -> Bool {
+            change.table == .wakeTargets && change.key.suffix(8).contains { $0 != 0 }
+        }
+        switch context.options.mutation {
+        case .lostRequest:
+            let lost = Set(
+                batch.messages.filter { kind(of: $0, in: batch) == .brokerEvent }.map(\.id))
+            batch.entries.removeAll { lost.contains($0.message) }
+            batch.messages.removeAll { lost.contains($0.id) }
+        case .forgottenTarget: batch.records.removeAll { isTarget($0) && $0.value != nil }
+        case .forgottenAsking:
+            let isAsking = { (change: RecordChange) in
+                change.table == .wakeTargets && !isTarget(change) && change.value != nil
+            }
+            batch.records.removeAll(where: isAsking)
+            batch.sendRecords.removeAll(where: isAsking)
+        case .forgottenTemplate: batch.records.removeAll { $0.table == .wakeTemplates }
+        case .forgottenLogout:
+            // The last byte of a target's row says that its device has logged out.
+            for index in batch.records.indices where isTarget(batch.records[index]) {
+                guard let row = batch.records[index].value else { continue }
+                batch.records[index].value = row.dropLast() + [0]
+            }
         default: break
         }
     }

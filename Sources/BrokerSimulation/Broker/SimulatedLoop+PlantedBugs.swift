@@ -42,6 +42,7 @@ extension SimulatedLoop {
         case .swappedEvents: swapEvents()
         case .rememberedRefusal: recogniseRefused(arena)
         case .kickLosesMessages: loseMessages(arena)
+        case .lostHeld: answerRepeated(arena.bytes)
         default: break
         }
         tamperMQTTEvents(arena)
@@ -58,6 +59,14 @@ extension SimulatedLoop {
         case (.forgottenExpiry, .sendReceived(let connection, var send)):
             send.expirySeconds = nil
             return .sendReceived(connection, send)
+        case (.lostWake, .sendReceived(let connection, var send))
+        where context.misbehaves(.lostWake, perTenThousand: 5_000):
+            send.isWithoutWake = true
+            return .sendReceived(connection, send)
+        case (.unheededLogout, .disconnectReceived(let connection, var request))
+        where request.sessionExpirySeconds == 0:
+            request.sessionExpirySeconds = nil
+            return .disconnectReceived(connection, request)
         case (.ignoredKey, .sendReceived(let connection, var send))
         where !send.collapseKey.isEmpty && send.number % 2 == 0:
             send.collapseKey = .empty
@@ -166,6 +175,7 @@ extension SimulatedLoop {
                 block[2] &= ~MessageMarks.possibleDuplicate.rawValue
             }
         case .rememberedRefusal: rememberRefusals()
+        case .keptWake, .hiddenVerdict, .lostHeld: tamperServiceEffects()
         case .repeatedResult:
             for case .reportResult(let result) in effects.effects.elements
             where result.number > 0
@@ -239,6 +249,11 @@ extension SimulatedLoop {
             context.plantedRefusals.insert(
                 PlantedRefusal(peer: peer, number: result.number))
         }
+        answerForged()
+    }
+
+    /// Answers sends without the core.
+    mutating func answerForged() {
         for answer in planted.forged {
             answer.identifier.withUnsafeBytes {
                 effects.appendResult(

@@ -36,9 +36,11 @@ extension SimulatedClient {
             inboxWindow = Int(min(accepted.inboxWindow, habits.inboxWindow))
             if asksForCleanStart { oracle.sessionMayEnd(index) }
             asksForCleanStart = false
+            let isStanding = link.map { network.isStanding($0) } ?? false
+            if isStanding { oracle.wakesBack(index) }
             session = oracle.connected(
                 index, epoch: accepted.sessionEpoch, isPresent: accepted.isSessionPresent,
-                isStanding: link.map { network.isStanding($0) } ?? false,
+                isStanding: isStanding,
                 hasWill: accepted.hasWill, expirySeconds: accepted.sessionExpirySeconds,
                 brokerStart: link.map { network.brokerStart(of: $0) } ?? 0)
         case .deliver:
@@ -86,7 +88,8 @@ extension SimulatedClient {
                 ? nil
                 : MessageText.message(
                     in: deliver.payload.bytes(in: bytes), isRaw: deliver.isRaw),
-            content: MessageText.content(in: deliver.payload.bytes(in: bytes).bytes))
+            content: MessageText.content(in: deliver.payload.bytes(in: bytes).bytes),
+            isRewritten: MessageText.isRewritten(deliver.payload.bytes(in: bytes).bytes))
     }
 
     // MARK: Events
@@ -141,6 +144,9 @@ extension SimulatedClient {
             noteAsks(deliver, in: body.bytes)
         }
         guard deliver.number > 0 else {
+            if deliver.kind == .brokerEvent {
+                return readVerdict(EventText(Array(deliver.payload.bytes(in: body))))
+            }
             if deliver.payload.isEmpty { return }
             oracle.received(message, session: session, client: index, boot: flash.boots)
             return
@@ -237,6 +243,8 @@ extension SimulatedClient {
             }
         case .revision(let message, let content):
             handle(response, of: message, content: content)
+        case .wakeTarget(let kind, let isOwn): targetSet(response, kind: kind, isOwn: isOwn)
+        case .wakeRemoval(let target): oracle.targetRemoved(target, response.reason)
         case .applied(let reference): oracle.told(reference, user: habits.user, response.reason)
         case .willRemoval:
             if response.reason.isFailure { return checkRefusal(response.reason) }
@@ -245,7 +253,7 @@ extension SimulatedClient {
     }
 
     /// The requests of these clients are refused only for lack of space.
-    private func checkRefusal(_ reason: ReasonCode, isRefusal: Bool = true) {
+    func checkRefusal(_ reason: ReasonCode, isRefusal: Bool = true) {
         guard isRefusal, reason != .quotaExceeded else { return }
         oracle.fail(
             .everySendIsAnswered, "a request was refused: \(reason.name)", client: index)

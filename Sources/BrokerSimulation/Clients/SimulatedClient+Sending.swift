@@ -22,6 +22,8 @@ struct Order {
     var asks: MRT.SendAsks = []
     /// An earlier message with it gives way; empty for none.
     var collapseKey = ""
+    /// The message wakes nobody.
+    var isWithoutWake = false
 }
 
 extension SimulatedClient {
@@ -132,6 +134,7 @@ extension SimulatedClient {
         var fields = MRT.SendFields()
         fields.asks = order.asks
         fields.collapseKey = append(order.collapseKey.utf8)
+        fields.isWithoutWake = order.isWithoutWake
         packet.fields = append(fields.block(from: source.span.bytes))
         return (packet, source)
     }
@@ -140,12 +143,12 @@ extension SimulatedClient {
 
     /// Passes the machine's bytes to the network. False if the client lost power.
     func transmit() -> Bool {
-        while let count = machine?.transmit(into: transmitBuffer, now: context.now) {
+        while let count = machine?.transmit(into: memory.transmit, now: context.now) {
             guard count > 0 else { return true }
             guard let link else {
                 preconditionFailure("client \(index) has \(count) bytes and no connection")
             }
-            let bytes = Array(transmitBuffer[..<count])
+            let bytes = Array(memory.transmit[..<count])
             _ = outgoing.take(bytes) { frame, body in
                 guard frame.type == MRT.PacketType.ack.rawValue,
                     let ack = try? MRT.Ack(flags: frame.flags, body: body.bytes)

@@ -49,15 +49,14 @@ final class SimulatedClient: NetworkedClient {
     var answered: Set<UInt64> = []
     private(set) var linkOpenedAt = Instant.never
 
-    private let identity: UnsafeMutableRawBufferPointer
-    private let receiveMemory: UnsafeMutableRawBufferPointer
-    private let outboxMemory: UnsafeMutableRawBufferPointer
-    let transmitBuffer: UnsafeMutableRawBufferPointer
+    let memory: MachineMemory
     private var dueEntered = Instant.never
     /// Until its first CONNACK it requests a clean start.
     var asksForCleanStart = false
     /// It has disconnected normally on this connection.
     private var isLeaving = false
+    /// And its session ends with it.
+    private(set) var isLoggingOut = false
     /// Another event will start it again.
     private var isStartComing = false
 
@@ -79,6 +78,8 @@ final class SimulatedClient: NetworkedClient {
         case applied(UInt64)
         /// A message, and its new content if it is replaced.
         case revision(message: Int, content: Int?)
+        case wakeTarget(kind: UInt8, isOwn: Bool)
+        case wakeRemoval(UInt64)
     }
 
     init(_ index: Int, context: SimulationContext, network: SimulatedNetwork) {
@@ -90,24 +91,15 @@ final class SimulatedClient: NetworkedClient {
         // A gateway attaches the user.
         let credential =
             habits.gateways.isEmpty ? Profile.token(habits.user) : Profile.userName(habits.user)
-        let bytes = Array((device + credential).utf8)
-        identity = .allocate(byteCount: bytes.count, alignment: 8)
-        identity.copyBytes(from: bytes)
+        memory = MachineMemory(
+            names: Array((device + credential).utf8), receiveCount: 2_048, outboxCount: 8_192,
+            transmitCount: 512)
         deviceByteCount = device.utf8.count
-        receiveMemory = .allocate(byteCount: 2_048, alignment: 8)
-        outboxMemory = .allocate(byteCount: 8_192, alignment: 8)
-        transmitBuffer = .allocate(byteCount: 512, alignment: 8)
     }
 
     private let deviceByteCount: Int
 
-    deinit {
-        machine = nil
-        identity.deallocate()
-        receiveMemory.deallocate()
-        outboxMemory.deallocate()
-        transmitBuffer.deallocate()
-    }
+    deinit { machine = nil }
 
     var isPowered: Bool { machine != nil }
     var isConnected: Bool { machine?.isConnected ?? false }
@@ -140,10 +132,8 @@ final class SimulatedClient: NetworkedClient {
         var options = ClientOptions(jitterSeed: UInt64(index) << 32 | UInt64(flash.boots))
         options.acknowledgementDelayMilliseconds = habits.acknowledgementDelayMilliseconds
         machine = ClientMachine(
-            identity: ClientIdentity(
-                connect: makeConnect(), bytes: UnsafeRawBufferPointer(identity)),
-            memory: ClientMemory(receive: receiveMemory, outbox: outboxMemory),
-            record: record, options: options)
+            identity: memory.identity(makeConnect()), memory: memory.ofClient, record: record,
+            options: options)
         oracle.history.note(
             .client(index), "switched on, inbox \(flash.inbox.map { "\($0)" } ?? "none")")
         sendStored()
@@ -154,7 +144,7 @@ final class SimulatedClient: NetworkedClient {
         var connect = MRT.Connect()
         connect.device = ByteRange(offset: 0, count: deviceByteCount)
         let credential = ByteRange(
-            offset: deviceByteCount, count: identity.count - deviceByteCount)
+            offset: deviceByteCount, count: memory.nameByteCount - deviceByteCount)
         connect.credential =
             habits.gateways.isEmpty ? .token(credential) : .attached(user: credential)
         connect.keepAliveSeconds = habits.keepAliveSeconds
@@ -224,7 +214,14 @@ final class SimulatedClient: NetworkedClient {
             expirySeconds = 0
             oracle.sessionMayEnd(index)
         }
+        leave(sessionExpirySeconds: expirySeconds)
+    }
+
+    /// - Parameter expirySeconds: replaces the expiry of its session; 0 ends it.
+    func leave(sessionExpirySeconds expirySeconds: UInt32?) {
         oracle.history.note(.client(index), "leaves")
+        isLoggingOut = (expirySeconds ?? habits.sessionExpirySeconds) == 0
+        if isLoggingOut { oracle.loggingOut(index) }
         oracle.doubtWills(of: habits.device)
         isLeaving = true
         oracle.connectionEnded(index)
@@ -298,7 +295,10 @@ final class SimulatedClient: NetworkedClient {
             network.closedByClient(link)
         }
         dropDevices(network.closedByBroker)
-        if isLeaving, end.reason == .normalDisconnection { oracle.willsAreOver(of: habits.device) }
+        if isLeaving, end.reason == .normalDisconnection {
+            oracle.willsAreOver(of: habits.device)
+            if isLoggingOut { oracle.loggedOut(index) }
+        }
         forgetLink()
         if end.retryAt == nil { comeBack() }
     }
@@ -308,6 +308,7 @@ final class SimulatedClient: NetworkedClient {
         link = nil
         oracle.gatewaysByClient[index] = nil
         isLeaving = false
+        isLoggingOut = false
         incoming = WireTap()
         outgoing = WireTap()
         session = nil

@@ -42,6 +42,14 @@ enum MessageText {
         make(message, padding: 0) + [UInt8](repeating: UInt8(ascii: "-"), count: content)
     }
 
+    /// The content that a moderator gives a message.
+    static func makeRewritten(_ message: Int) -> [UInt8] { Array("\(message);~".utf8) }
+
+    /// Whether a moderator has given a payload, or a message as JSON, its content.
+    static func isRewritten(_ payload: RawSpan) -> Bool {
+        payload.withUnsafeBytes { $0.contains(UInt8(ascii: "~")) }
+    }
+
     /// How often the content of a payload was replaced.
     static func content(in payload: RawSpan) -> Int {
         var count = 0
@@ -80,9 +88,10 @@ enum MessageText {
         let text = isRaw ? payload[...] : payload.dropFirst()
         guard let end = text.firstIndex(of: UInt8(ascii: ";")) else { return nil }
         let padding = text[(end + 1)...]
-        guard padding.allSatisfy({ $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }) else {
-            return nil
+        let isPadding = padding.allSatisfy {
+            $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "~")
         }
+        guard isPadding else { return nil }
         return Int(String(decoding: text[..<end], as: UTF8.self))
     }
 }

@@ -16,6 +16,7 @@ extension Oracle {
         checkReceipts()
         checkNotices()
         checkRevisions()
+        checkWakes()
     }
 
     /// Removes one record of the model, for the mutation `canary`.

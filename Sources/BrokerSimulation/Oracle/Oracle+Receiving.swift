@@ -17,6 +17,8 @@ struct ReceivedMessage {
     let message: Int?
     /// How often its content was replaced.
     var content = 0
+    /// A moderator has given it another content.
+    var isRewritten = false
 
     // In MQTT.
     var topic: String?
@@ -62,6 +64,7 @@ extension Oracle {
         if sends[message].isWill { willReceived(message, client: client) }
         checkAddress(received, message: message, session: session, client: client)
         checkRights(message, session: session, client: client)
+        checkVerdict(received, message: message, client: client)
         checkPull(received, message: message, session: session, client: client)
         if !revisionFacts.isEmpty {
             checkRevision(received, message: message, session: session, client: client)
@@ -91,8 +94,10 @@ extension Oracle {
         let send = sends[message]
         let device = sessions[session].device
         // A session gets its own message back where it inherits the copy of another device.
+        // So does one that has connected again before a moderator accepts what it sent as transient.
         let isOwn =
             send.session == session && inheritedMaximum(devices[device].user) == 0
+            && !(send.grade == .transient && isModerated(send))
         let isAddressee =
             switch send.receivers {
             case .users(let users, _): users.contains(devices[device].user)

@@ -66,6 +66,9 @@ final class Oracle {
     /// What is known of receipts.
     var receiptFacts = ReceiptFacts()
     var revisionFacts = RevisionFacts()
+    /// What is known of wake-ups, and of a moderator's verdicts.
+    var wakeFacts = WakeFacts()
+    var moderationFacts = ModerationFacts()
 
     private struct SessionKey: Hashable {
         let device: Int
@@ -135,6 +138,7 @@ final class Oracle {
         deaths += 1
         lastDeath = now
         history.note(.broker, how)
+        wakesAreUncertain()
         for device in devices.indices { endConnection(device) }
     }
 
@@ -248,6 +252,8 @@ final class Oracle {
             return
         }
         sends[message].outcome = outcome
+        checkVerdict(on: message, reason)
+        wakesResolve(message)
         if reason.isFailure && send.receivedCount > 0 { checkRefusedDelivery(message) }
     }
 
@@ -267,6 +273,7 @@ final class Oracle {
             case .topicNameInvalid: !unknown.isEmpty || isOutside(message)
             case .notAuthorized: isOutside(message) || isForbidden(send)
             case .quotaExceeded: true
+            case .implementationSpecificError: isRefusedByModerator(message)
             default: false
             }
         if !isPlausible {
@@ -454,6 +461,8 @@ final class Oracle {
 
     /// A client's connection ends, at the earliest possible time.
     func connectionEnded(_ client: Int) {
+        // A service has no device.
+        guard client < profile.clients.count else { return }
         let device = profile.clients[client].device
         endConnection(device)
         for (carried, gateway) in gatewaysByClient where gateway == client {

@@ -43,6 +43,10 @@ enum Occurrence: Hashable {
     /// A client of some runs asks for receipts, or tells what it has applied.
     case receiptDue
     case revisionDue
+    /// Something happens around the relay or the moderator of some runs.
+    case serviceUsed
+    /// A service does what it has planned, by its index among all clients.
+    case serviceDue(service: Int)
     case faultDue
     /// A backup is made, or the last one replaces the store.
     case backupMade

@@ -6,8 +6,12 @@ public enum Mutation: String, CaseIterable, Sendable {
     /// The conditions that a run needs for this bug to show.
     public var faults: Faults {
         if isOfCluster { return .cluster }
+        // Those of services need runs with them, and the others are searched for without.
+        if isOfServices { return .all }
         // The seeds of the other bugs are of runs without topics that have history.
-        return self == .lostTopicHistory ? .all : faultsWithoutTopics.subtracting(.topicHistory)
+        let faults =
+            self == .lostTopicHistory ? .all : faultsWithoutTopics.subtracting(.topicHistory)
+        return faults.subtracting([.wakes, .moderation])
     }
 
     private var faultsWithoutTopics: Faults {
@@ -236,6 +240,42 @@ public enum Mutation: String, CaseIterable, Sendable {
     /// Some collapse keys are not seen.
     case ignoredKey = "ignored-key"
 
+    // In wake-ups.
+    /// Some messages wake nobody.
+    case lostWake = "lost-wake"
+    /// Some requests to the relay are lost in the store.
+    case lostRequest = "lost-request"
+    /// Some ends of requests are not told to the relay.
+    case keptWake = "kept-wake"
+    /// Targets are not stored.
+    case forgottenTarget = "forgotten-target"
+    /// That the relay was asked is not stored.
+    case forgottenAsking = "forgotten-asking"
+    /// Templates are not stored.
+    case forgottenTemplate = "forgotten-template"
+    /// That a device has logged out is not stored.
+    case forgottenLogout = "forgotten-logout"
+    /// The targets of a device that logs out are not silent.
+    case unheededLogout = "unheeded-logout"
+    /// Transient messages wake users.
+    case transientWake = "transient-wake"
+    /// Each second has a request.
+    case hastyWake = "hasty-wake"
+
+    // In moderation.
+    /// A verdict is taken for one on another message.
+    case crossedVerdicts = "crossed-verdicts"
+    /// A message that is to be rewritten is delivered as it was sent.
+    case keptOriginal = "kept-original"
+    /// The sender of a refused message is told that it was sent.
+    case hiddenVerdict = "hidden-verdict"
+    /// A message that waited when its connection ended is taken for sent when it comes again.
+    case lostHeld = "lost-held"
+    /// Silence is taken for a verdict.
+    case acceptedSilence = "accepted-silence"
+    /// Messages to users are delivered without a question.
+    case unaskedMessages = "unasked-messages"
+
     // In the packets of gateways.
     /// Sometimes a packet is sent on another channel of its gateway.
     case crossedChannels = "crossed-channels"
@@ -293,6 +333,18 @@ public enum Mutation: String, CaseIterable, Sendable {
     case unseenGap = "unseen-gap"
     /// A record has the sends that were refused.
     case encodedRefusal = "encoded-refusal"
+
+    /// Whether it needs a relay or a moderator.
+    private var isOfServices: Bool {
+        switch self {
+        case .lostWake, .lostRequest, .keptWake, .forgottenTarget, .forgottenAsking,
+            .forgottenTemplate, .forgottenLogout, .unheededLogout, .transientWake, .hastyWake,
+            .crossedVerdicts, .keptOriginal, .hiddenVerdict, .lostHeld, .acceptedSilence,
+            .unaskedMessages:
+            true
+        default: false
+        }
+    }
 
     /// Whether it needs a cluster.
     public var isOfCluster: Bool {

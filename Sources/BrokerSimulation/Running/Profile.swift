@@ -66,6 +66,10 @@ struct Profile {
     /// runs.
     var revisionInterval: UInt64?
 
+    /// Programs beside the clients, and the interval of what happens around them in milliseconds.
+    var services: [Service] = []
+    var serviceInterval: UInt64 = 0
+
     // Times in milliseconds.
     var latencyMaximum: UInt64
     var commitMaximum: UInt64
@@ -135,6 +139,7 @@ struct Profile {
         drawPulls(options)
         drawRevisions(options)
         drawTopicHistory(options)
+        drawServices(options)
     }
 
     private mutating func drawLimits(_ random: inout SimulationRandom) {
@@ -188,7 +193,9 @@ struct Profile {
     }
 
     private mutating func drawFaults(_ random: inout SimulationRandom, _ faults: Faults) {
-        for (_, fault) in Faults.names where faults.contains(fault) {
+        // Services are drawn apart, and are no faults.
+        let drawn = Faults.names.filter { $0.fault != .wakes && $0.fault != .moderation }
+        for (_, fault) in drawn where faults.contains(fault) {
             // Each run excludes some kinds of faults: one kind alone shows bugs that many kinds
             // hide.
             let weight = random.pick([0, 0, 1, 1, 3])

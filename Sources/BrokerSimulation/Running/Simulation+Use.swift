@@ -72,6 +72,8 @@ extension Simulation {
     }
 
     private func useWill(_ client: any NetworkedClient) {
+        // Those that a moderator would have to decide on are refused.
+        if context.profile.moderation != nil { return }
         guard let client = client as? SimulatedClient else {
             // In MQTT a will is part of CONNECT: the only action is to lose the connection.
             (client as? SimulatedMQTTClient)?.hangUp()
@@ -124,7 +126,10 @@ extension Simulation {
             order.messageIdentifier = ""
         }
         order.isRaw = isTopic
-        guard isTopic, context.useRandom.happens(perTenThousand: 3_000) else { return }
+        // What is retained is the last message that the moderator accepts.
+        guard isTopic, context.profile.moderation == nil,
+            context.useRandom.happens(perTenThousand: 3_000)
+        else { return }
         order.isRetained = true
         order.isClearing = context.useRandom.happens(perTenThousand: 1_500)
         // A message without content is not recognised in a page.

@@ -10,6 +10,8 @@ final class Simulation {
     let network: SimulatedNetwork
     let store: FaultyStore
     let clients: [any NetworkedClient]
+    /// The relay or the moderator of some runs.
+    let services: [ServiceClient]
     /// The nodes; nil for a broker without a cluster.
     private(set) var cluster: Cluster?
     /// Nil while the process is down.
@@ -40,6 +42,12 @@ final class Simulation {
                 SimulatedClient(index, context: context, network: network)
             }
         }
+        services = Simulation.makeServices(context, network)
+    }
+
+    /// A client or a service, by its index.
+    private func peer(_ index: Int) -> any NetworkedClient {
+        index < clients.count ? clients[index] : services[index - clients.count]
     }
 
     // MARK: The run
@@ -52,7 +60,11 @@ final class Simulation {
                 .clientPowered(client: client.index),
                 after: context.useRandom.milliseconds(in: 0...200))
         }
+        for service in services {
+            context.enter(.clientPowered(client: service.index), after: 10)
+        }
         context.enter(.clientUsed, after: 100)
+        if !services.isEmpty { context.enter(.serviceUsed, after: 120) }
         if !profile.habits.isEmpty { context.enter(.habitDue, after: 200) }
         if profile.historyInterval != nil { context.enter(.historyDue, after: 150) }
         if profile.receiptInterval != nil { context.enter(.receiptDue, after: 200) }
@@ -93,16 +105,18 @@ final class Simulation {
         case .bytesArrived(let link, let end): bytesArrived(link, end)
         case .closeNoticed(let link, let end): closeNoticed(link, end)
         case .silenceChecked(let link): checkSilence(link)
-        case .clientDue(let client): clients[client].timePassed()
+        case .clientDue(let client): peer(client).timePassed()
         case .clientPowered(let client):
-            if !context.isRecovering || isMain(client) { clients[client].powerOn() }
+            if !context.isRecovering || isMain(client) { peer(client).powerOn() }
         case .clientStarted(let client):
-            if !context.isRecovering || isMain(client) { clients[client].start() }
+            if !context.isRecovering || isMain(client) { peer(client).start() }
         case .clientUsed: useClient()
         case .habitDue: runHabit()
         case .historyDue: useHistory()
         case .receiptDue: useReceipts()
         case .revisionDue: useRevisions()
+        case .serviceUsed: useServices()
+        case .serviceDue(let service): services[service - clients.count].due()
         case .faultDue: injectFault()
         case .storeHasRoom: setStore(isFull: false)
         case .backupMade: makeBackup()
@@ -177,6 +191,7 @@ final class Simulation {
 
     private func beginCommit(_ process: BrokerProcess) {
         guard process.beginCommit(in: store) else { return }
+        oracle.batchTaken()
         context.enter(.storeFinished(life: process.life), after: drawCommitTime())
     }
 
@@ -198,6 +213,7 @@ final class Simulation {
             return
         }
         process.finishCommit(in: store)
+        oracle.batchStored()
     }
 
     func setStore(isFull: Bool) {
@@ -208,7 +224,7 @@ final class Simulation {
     // MARK: Network
 
     private func openLink(_ link: Int) {
-        let client = clients[network.links[link].client]
+        let client = peer(network.links[link].client)
         guard network.links[link].isOpenAtClient else { return }
         if let gateway = gateway(of: link) {
             client.linkOpened(link, isAccepted: gateway.takeDevice(link))
@@ -219,6 +235,7 @@ final class Simulation {
             return
         }
         network.accepted(link, as: process.open(link: link), life: process.life)
+        if client.index < clients.count { oracle.wakesOpen(client.index) }
         client.linkOpened(link, isAccepted: true)
     }
 
@@ -228,7 +245,7 @@ final class Simulation {
         switch end {
         case .client:
             if link.isOpenAtBroker { living(link.life)?.drained(link.connection) }
-            if link.isOpenAtClient { clients[link.client].received(bytes) }
+            if link.isOpenAtClient { peer(link.client).received(bytes) }
         case .broker:
             if let gateway = gateway(of: index) { return gateway.carry(bytes, from: index) }
             if !bytes.isEmpty { living(link.life)?.arrived(bytes, on: link.connection) }
@@ -239,7 +256,7 @@ final class Simulation {
         guard network.learnOfClose(index, by: end) else { return }
         let link = network.links[index]
         switch end {
-        case .client: clients[link.client].linkClosed(index)
+        case .client: peer(link.client).linkClosed(index)
         case .broker:
             if let gateway = gateway(of: index) { return gateway.loseDevice(index) }
             living(link.life)?.closed(link.connection)
@@ -262,7 +279,9 @@ final class Simulation {
     // MARK: The final phase
 
     /// The clients that stay connected at the end: of a device's rivals, only the first.
-    private func isMain(_ client: Int) -> Bool { !profile.clients[client].isRival }
+    private func isMain(_ client: Int) -> Bool {
+        client >= clients.count || !profile.clients[client].isRival
+    }
 
     /// Ends the faults: everything runs, and nothing is lost from now on.
     private func recover() {
@@ -275,6 +294,10 @@ final class Simulation {
         for client in clients where isMain(client.index) {
             context.enter(.clientPowered(client: client.index), after: 10)
             context.enter(.clientStarted(client: client.index), after: 10)
+        }
+        for service in services {
+            context.enter(.clientPowered(client: service.index), after: 10)
+            context.enter(.clientStarted(client: service.index), after: 10)
         }
         for client in clients where !isMain(client.index) { client.powerOff() }
     }
@@ -335,8 +358,12 @@ final class Simulation {
             if !client.isConnected { return "client \(client.index) is not connected" }
             if !client.isAtRest { return "client \(client.index) waits for an answer" }
         }
+        for service in services {
+            if !service.isConnected { return "the \(service.service) is not connected" }
+            if !service.isAtRest { return "the \(service.service) waits for an answer" }
+        }
         let gauges = process.broker.gauges()
-        let connected = clients.count { $0.isConnected }
+        let connected = clients.count { $0.isConnected } + services.count
         if gauges.connections != connected {
             return "\(gauges.connections) connections of \(connected) clients"
         }

@@ -34,6 +34,10 @@ final class SimulationContext {
     var receiptRandom: SimulationRandom
     /// Those of recalls and replacements.
     var revisionRandom: SimulationRandom
+    /// Those of relays and moderators.
+    var serviceRandom: SimulationRandom
+    /// For a planted bug: sends that wait for a verdict.
+    var plantedHeld: Set<PlantedRefusal> = []
     /// For a planted bug: sends that were refused.
     var plantedRefusals: Set<PlantedRefusal> = []
     /// For another: bytes of lists and texts of groups.
@@ -58,6 +62,7 @@ final class SimulationContext {
         historyRandom = SimulationRandom(seed: options.seed ^ 0x68_6973_746F_7279)
         receiptRandom = SimulationRandom(seed: options.seed ^ 0x746F_6C64)
         revisionRandom = SimulationRandom(seed: options.seed ^ 0x7265_7669_7365)
+        serviceRandom = SimulationRandom(seed: options.seed ^ 0x7365_7276_6963_6573)
     }
 
     /// Unix time of broker time 0: some day of 2025.

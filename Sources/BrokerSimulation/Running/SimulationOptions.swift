@@ -96,6 +96,11 @@ public struct Faults: OptionSet, Hashable, Sendable {
     /// Topics whose publications are kept.
     public static let topicHistory = Faults(rawValue: 1 << 23)
 
+    /// A relay that wakes users, and users who have wake targets.
+    public static let wakes = Faults(rawValue: 1 << 24)
+    /// A moderator who decides on messages.
+    public static let moderation = Faults(rawValue: 1 << 25)
+
     /// What a cluster's run contains: its own faults replace those of one broker and its store.
     public static let cluster: Faults = [
         .cuts, .stalls, .power, .absences, .rivals, .mqtt, .gateways, .repeats, .rights, .leavers,
@@ -106,7 +111,7 @@ public struct Faults: OptionSet, Hashable, Sendable {
     public static let all: Faults = [
         .cuts, .stalls, .power, .crashes, .restarts, .fullStore, .slowStore, .absences, .rivals,
         .clockSteps, .mqtt, .gateways, .repeats, .rights, .leavers, .siblings, .backups, .rows,
-        .history, .receipts, .revisions, .pulls, .topicHistory,
+        .history, .receipts, .revisions, .pulls, .topicHistory, .wakes, .moderation,
     ]
 
     /// The names on the command line.
@@ -118,5 +123,6 @@ public struct Faults: OptionSet, Hashable, Sendable {
         ("leavers", .leavers), ("rows", .rows), ("siblings", .siblings),
         ("backups", .backups), ("history", .history), ("receipts", .receipts),
         ("pulls", .pulls), ("revisions", .revisions), ("topic-history", .topicHistory),
+        ("wakes", .wakes), ("moderation", .moderation),
     ]
 }

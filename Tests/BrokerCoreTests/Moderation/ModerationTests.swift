@@ -76,6 +76,24 @@ import Testing
         #expect(world.outcome().contains("ann/1: result 2, packetTooLarge"))
     }
 
+    /// The ranges of fields that it does not have are somewhere in the bytes of its turn.
+    @Test func `that asks for a receipt is sent from behind many other bytes`() {
+        var bytes = [UInt8](repeating: 0, count: 5_000)
+        var request = SendRequest(
+            number: 1, grade: .durable, target: .user(bytes.appendRange("bob")),
+            payload: bytes.appendRange("\0hello"), messageByteCount: 21)
+        request.asks = .delivered
+        request.reference = 0xA1
+        let end = ByteRange(offset: bytes.count, count: 0)
+        request.attributes = end
+        request.mentions.names = end
+        request.collapseKey = end
+        request.push = end
+        world.step(.sendReceived(world.connections["ann/1"]!, request), bytes: bytes)
+        world.decide(world.questions().numbers[0], "accept")
+        #expect(world.outcome().contains { $0.hasPrefix("ann/1: result 1, sent") })
+    }
+
     @Test func `gets no new contents beyond what a sender may have held`() {
         world.moderate { $0.topics = [Array("t".utf8)] }
         for number in 1...20 {

@@ -127,6 +127,7 @@ extension SimulatedMQTTClient {
             grade: publish.qos.grade, kind: kind(of: topic), from: from,
             isMarked: false, message: message)
         received.canBeMarked = version == .v5
+        received.isRewritten = MessageText.isRewritten(payload.bytes)
         received.topic = topic
         received.isRepeated = publish.isDuplicate
         received.isRetained = publish.isRetained

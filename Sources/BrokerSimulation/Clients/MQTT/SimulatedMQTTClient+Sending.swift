@@ -201,6 +201,9 @@ extension SimulatedMQTTClient {
             let value = String(decoding: property.value.bytes(in: body), as: UTF8.self)
             switch String(decoding: property.text.bytes(in: body), as: UTF8.self) {
             case "mid": identifier = value
+            case "martlet-verdict":
+                oracle.verdictTold(
+                    publication.message, code: Int64(value) ?? 0, client: index)
             case "refused-count": refusedCount = Int(value) ?? 0
             case "refused":
                 let parts = value.split(separator: " ").compactMap { UInt8($0) }
