@@ -46,7 +46,8 @@ import Testing
 
     /// The broker could not answer its pings: it would leave, and send everything again.
     @Test func `never stops the reading of a client whose keep-alive is shorter than its wait`() {
-        world.connect("eve/1", outbox: (epoch: 7, seen: 0, used: 0)) { $0.keepAliveSeconds = 1 }
+        world.connect(
+            "eve/1", outbox: (epoch: 7, seen: 0, used: 0), adjust: { $0.keepAliveSeconds = 1 })
         world.settle()
         for number in 1...200 { world.send("eve/1", UInt64(number), to: .user("bob"), "x") }
         #expect(world.counters.readingPauses == 0)
