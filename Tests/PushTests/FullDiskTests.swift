@@ -17,7 +17,7 @@ import Testing
         var relay = ModelRelay(Fixture.settings())
         relay.accept(Fixture.request("a", more: #","push":{"badge":5}"#))
         // The broker has the event yet.
-        #expect(relay.dispatcher.emptyRecord == [])
+        #expect(relay.dispatcher.emptyRecord == [.unreported(0)])
         write(&relay)
         #expect(relay.dispatcher.emptyRecord == nil)
         relay.begin()
@@ -25,7 +25,7 @@ import Testing
         relay.accept(Fixture.request("b"))
         let position = InboxRecord(epoch: 7, number: 1)
         let badge = PushEntry.badge(WakeKey(user: "a", id: 1), 5)
-        #expect(relay.dispatcher.emptyRecord == [.position(position), badge])
+        #expect(relay.dispatcher.emptyRecord == [.position(position), badge, .unreported(0)])
         relay.dispatcher.emptied()
         relay.record = PushRecord()
         write(&relay)

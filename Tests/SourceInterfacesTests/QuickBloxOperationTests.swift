@@ -55,7 +55,7 @@ import Testing
             (.updateDialog("g1"), #"{"push_all":{"occupants_ids":["bob"]}}"#),
         ] {
             let (status, text) = answer(route, content)
-            #expect(status == 409 && text.contains("bob is in too many"), "\(text)")
+            #expect(status == 409 && text.contains("bob can only join by itself"), "\(text)")
         }
     }
 

@@ -110,7 +110,7 @@ import Testing
             "ann/phone", expiry: 3600, dialect: .mqtt5,
             will: { bytes in
                 var message = SendRequest(
-                    number: 0, grade: .once, target: .topic(bytes.appendRange("gone")),
+                    number: 0, grade: .once, target: .everybody,
                     payload: bytes.appendRange("\0gone"), messageByteCount: 20)
                 message.attributes = bytes.appendRange("\u{1}k\u{1}v")
                 message.collapseKey = bytes.appendRange("key")

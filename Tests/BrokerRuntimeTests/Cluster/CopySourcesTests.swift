@@ -11,7 +11,8 @@ import Testing
         _ name: String, _ part: NodeReport.Part, _ sequence: UInt64
     ) -> NodeReport {
         NodeReport(
-            cluster: StoreIdentity(high: 1, low: 1), node: NodeLife(name: Array(name.utf8), life: 1), part: part,
+            cluster: StoreIdentity(high: 1, low: 1),
+            node: NodeLife(name: Array(name.utf8), life: 1), part: part,
             term: Term(raw: 1), sequence: LogSequence(raw: sequence), address: [], webAddress: [],
             leaseMilliseconds: 2_000, unixMilliseconds: 0)
     }
