@@ -1,5 +1,5 @@
-// The system's SQLite (Debian: libsqlite3-dev). Swift cannot call functions with variable arguments:
-// that becomes an inline function here, and nothing else. No logic lives in this header.
+// The system's SQLite (Debian: libsqlite3-dev). Swift cannot call functions with variable
+// arguments: that becomes an inline function here, and nothing else. No logic lives in this header.
 #include <sqlite3.h>
 
 // The end of a connection leaves the write-ahead log as it is.

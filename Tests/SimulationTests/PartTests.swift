@@ -58,8 +58,9 @@ import Testing
         let request = EventText(
             Array(
                 (#"{"event":"WAKE_REQUEST","user":"user1","targets":[{"id":7,"kind":"apns","#
-                    + #""address":"a"},{"id":12,"kind":"udp","address":"b:1"}],"time":175,"count":2,"#
-                    + #""expires":300,"templates":{"apns":{"v":3}},"from":"user2","t":0,"b":"17;.."}"#)
+                    + #""address":"a"},{"id":12,"kind":"udp","address":"b:1"}],"time":175,"#
+                    + #""count":2,"expires":300,"templates":{"apns":{"v":3}},"from":"user2","#
+                    + #""t":0,"b":"17;.."}"#)
                     .utf8))
         #expect(request.text("event") == "WAKE_REQUEST")
         #expect(request.targets == [7, 12])

@@ -1,5 +1,5 @@
-// A database as Mosquitto's plugin persist-sqlite writes it, made by Python's sqlite3. The names and
-// the types of the columns are those of Mosquitto 2.1.2.
+// A database as Mosquitto's plugin persist-sqlite writes it, made by Python's sqlite3. The names
+// and the types of the columns are those of Mosquitto 2.1.2.
 
 import Foundation
 

@@ -105,9 +105,9 @@ extension Broker {
         return membership(of: user, in: group) != nil
     }
 
-    /// Whether a user may be added to a group by another one: not in an app whose users only join by
-    /// themselves. In others half of the groups that a user may be in are for those which the user
-    /// makes or joins, and one owner has a tenth.
+    /// Whether a user may be added to a group by another one: not in an app whose users only join
+    /// by themselves. In others half of the groups that a user may be in are for those which the
+    /// user makes or joins, and one owner has a tenth.
     public func takesMembership(
         of userName: [UInt8], by ownerName: [UInt8], app appName: [UInt8]
     ) -> Bool {

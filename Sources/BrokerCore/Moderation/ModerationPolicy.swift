@@ -51,9 +51,9 @@ extension CoreLimits {
     static let heldOfSenderMaximum = 4_096
     /// Bytes of these: 16 of the largest payloads.
     static let heldBytesOfSenderMaximum = 4 << 20
-    /// From so many on, a client whose keep-alive is longer than the time for a verdict is not read,
-    /// until half of them are decided. With 20
-    /// milliseconds for a verdict, that is 6,000 messages per second from one client.
+    /// From so many on, a client whose keep-alive is longer than the time for a verdict is not
+    /// read, until half of them are decided. With 20 milliseconds for a verdict, that is 6,000
+    /// messages per second from one client.
     static let heldPauseCount = 128
     /// The same of all senders of an app: 10,000 messages per second that take a second each.
     static let heldOfAppMaximum = 10_000

@@ -1,5 +1,5 @@
-// The moderator: it accepts, refuses or rewrites what others send, cannot decide, says nothing, says
-// it late or twice, and forgets with its power what it was asked.
+// The moderator: it accepts, refuses or rewrites what others send, cannot decide, says nothing,
+// says it late or twice, and forgets with its power what it was asked.
 
 import ClientCore
 import Primitives

@@ -94,7 +94,8 @@ extension Oracle {
         let send = sends[message]
         let device = sessions[session].device
         // A session gets its own message back where it inherits the copy of another device.
-        // So does one that has connected again before a moderator accepts what it sent as transient.
+        // So does one that has connected again before a moderator accepts what it sent as
+        // transient.
         let isOwn =
             send.session == session && inheritedMaximum(devices[device].user) == 0
             && !(send.grade == .transient && isModerated(send))

@@ -1,6 +1,6 @@
-// Wake-ups: for each user of whom no device is connected, and for whom a message waits, the relay is
-// asked at once and then once for each interval; it is told when that is over. Removed targets and
-// those of devices that have logged out are not woken.
+// Wake-ups: for each user of whom no device is connected, and for whom a message waits, the relay
+// is asked at once and then once for each interval; it is told when that is over. Removed targets
+// and those of devices that have logged out are not woken.
 
 import BrokerTerms
 import Primitives

@@ -68,19 +68,20 @@ public enum Property: String, CaseIterable, Sendable {
     /// Of several messages with a collapse key, none begins to be sent after a newer one has its
     /// result.
     case newestIsDelivered = "newest-is-delivered"
-    /// The relay is asked for each user of whom no device is connected and for whom a message waits.
+    /// The relay is asked for each user of whom no device is connected and for whom a message
+    /// waits.
     case wakesAreAsked = "wakes-are-asked"
     /// It is asked once for each interval.
     case wakesAreCoalesced = "wakes-are-coalesced"
     /// It is told when a user need not be woken any more.
     case wakesAreWithdrawn = "wakes-are-withdrawn"
-    /// It is asked for nobody who has logged out, for no target that was removed, and for no message
-    /// that wakes nobody.
+    /// It is asked for nobody who has logged out, for no target that was removed, and for no
+    /// message that wakes nobody.
     case sleepersAreSpared = "sleepers-are-spared"
     /// A request has the template that was set last.
     case templatesAreKept = "templates-are-kept"
-    /// Nobody gets a message without the verdict of the moderator, or another one than that, and its
-    /// sender is told this verdict.
+    /// Nobody gets a message without the verdict of the moderator, or another one than that, and
+    /// its sender is told this verdict.
     case verdictsAreKept = "verdicts-are-kept"
     /// Stored data can be read at the next start.
     case startsAgain = "starts-again"

@@ -1,5 +1,5 @@
-// The services of some runs: a relay of wake-ups, or a moderator. They are drawn separately from the
-// rest of the profile, and in no run both, so that they do not change a run without them.
+// The services of some runs: a relay of wake-ups, or a moderator. They are drawn separately from
+// the rest of the profile, and in no run both, so that they do not change a run without them.
 
 import BrokerCore
 import Primitives

@@ -1,5 +1,5 @@
-// What happens in runs with a relay or a moderator: users set targets and disappear, others write to
-// them, operators set templates; the service itself loses its connection or its power.
+// What happens in runs with a relay or a moderator: users set targets and disappear, others write
+// to them, operators set templates; the service itself loses its connection or its power.
 
 import BrokerCore
 import Primitives

@@ -86,8 +86,8 @@ extension WakeDispatcher {
         log("dead_letter_discarded", "number=\(removed.wake.sequence)")
     }
 
-    /// Sends dead letters again, with a new validity. Where a newer wake-up of the target waits, that
-    /// one tells all that the letter would.
+    /// Sends dead letters again, with a new validity. Where a newer wake-up of the target waits,
+    /// that one tells all that the letter would.
     package mutating func resend(_ sequences: [UInt64], now: Moment) {
         let wanted = Set(sequences)
         let found = deadLetters.filter { wanted.contains($0.wake.sequence) }

@@ -27,7 +27,7 @@ extension WakeDispatcher {
     mutating func renewValidities(serverTime: UInt64, expected: UInt64?) {
         for (key, target) in targets {
             var new = target
-            new.change { renewed($0, serverTime, expected) }
+            new.change { renewed($0, at: serverTime, expected: expected) }
             guard new.pending != target.pending || new.next != target.next else { continue }
             targets[key] = new
             if let newest = new.next ?? new.pending { changes.append(.wake(newest)) }
@@ -35,7 +35,9 @@ extension WakeDispatcher {
         }
     }
 
-    private func renewed(_ wake: Wake, _ serverTime: UInt64, _ expected: UInt64?) -> Wake {
+    private func renewed(
+        _ wake: Wake, at serverTime: UInt64, expected: UInt64?
+    ) -> Wake {
         let latest = BrokerTime.sum(serverTime, PushLimits.validityMilliseconds)
         var wake = wake
         if let expected {

@@ -37,7 +37,7 @@ struct WaitingQuestions {
     mutating func popNext() -> PendingQuestion? {
         guard count > 0, let sender = turns.popFirst() else { return nil }
         guard let entry = queues[sender]!.popFirst() else {
-            preconditionFailure("it is the turn of a sender without a question")
+            preconditionFailure("it is the turn of \(sender), who has no question")
         }
         turns.append(sender)
         settle()

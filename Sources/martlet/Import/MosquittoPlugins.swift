@@ -1,6 +1,6 @@
-// The words of mosquitto.conf(5) about plugins of Mosquitto 2.1 whose files are taken: persist-sqlite,
-// which keeps what persists in a database, and password-file and acl-file, which read the same files
-// as the words password_file and acl_file.
+// The words of mosquitto.conf(5) about plugins of Mosquitto 2.1 whose files are taken:
+// persist-sqlite, which keeps what persists in a database, and password-file and acl-file, which
+// read the same files as the words password_file and acl_file.
 
 /// The plugins of a configuration.
 struct MosquittoPlugins {

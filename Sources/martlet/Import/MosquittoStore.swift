@@ -1,6 +1,6 @@
-// Reads the store of a Mosquitto: what is retained, and what waits for whom. It is a database of the
-// plugin persist-sqlite (MosquittoDatabase.swift), or mosquitto.db of Mosquitto 1.6 to 2.1 (format 5
-// and 6). There, numbers are in network order, except identifiers and times:
+// Reads the store of a Mosquitto: what is retained, and what waits for whom. It is a database of
+// the plugin persist-sqlite (MosquittoDatabase.swift), or mosquitto.db of Mosquitto 1.6 to 2.1
+// (format 5 and 6). There, numbers are in network order, except identifiers and times:
 //
 //     00 B5 00 "mosquitto db"   crc:4   version:4   then chunks: kind:4 length:4 bytes:length
 

@@ -1,5 +1,5 @@
-// A database of SQLite that another program wrote. Reading takes no lock and changes no byte: SQLite
-// itself would put files for the write-ahead log beside the database, with the owner of this
+// A database of SQLite that another program wrote. Reading takes no lock and changes no byte:
+// SQLite itself would put files for the write-ahead log beside the database, with the owner of this
 // process, and the other program could not open them.
 //
 //     FILE            the database
