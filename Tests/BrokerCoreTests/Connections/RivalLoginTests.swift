@@ -113,7 +113,6 @@ import Testing
                     number: 0, grade: .once, target: .everybody,
                     payload: bytes.appendRange("\0gone"), messageByteCount: 20)
                 message.attributes = bytes.appendRange("\u{1}k\u{1}v")
-                message.collapseKey = bytes.appendRange("key")
                 return WillRequest(delaySeconds: 0, message: message)
             })
         #expect(lines() == [])
