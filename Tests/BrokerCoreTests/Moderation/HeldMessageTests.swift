@@ -30,14 +30,15 @@ import Testing
     @Test func `keeps its options, and the empty ones beside them`() throws {
         world.sendFields("ann/1", 1, to: .user("bob"), "a", asks: [.delivered])
         #expect(try isSent(1))
-        world.sendFields("ann/1", 2, to: .user("bob"), "b", priority: .high)
-        #expect(try isSent(2))
-        world.sendFields("ann/1", 3, to: .user("bob"), "c", attributes: ["k": "v"])
+        world.sendFields(
+            "ann/1", 0, to: .user("bob"), "b", grade: .transient, priority: .high)
+        #expect(try accept().contains { $0.hasPrefix("bob/pc: ") && $0.contains("\"b\"") })
+        world.sendFields("ann/1", 2, to: .user("bob"), "c", attributes: ["k": "v"])
         #expect(try accept().contains { $0.contains("k=v") })
-        world.sendCollapsing("ann/1", 4, to: .user("bob"), "d", key: "key")
+        world.sendCollapsing("ann/1", 3, to: .user("bob"), "d", key: "key")
+        #expect(try isSent(3))
+        world.sendWaking("ann/1", 4, to: .user("bob"), "e", push: "{}")
         #expect(try isSent(4))
-        world.sendWaking("ann/1", 5, to: .user("bob"), "e", push: "{}")
-        #expect(try isSent(5))
         world.broker.checkInvariants()
     }
 
@@ -53,9 +54,14 @@ import Testing
         world.connect(
             "eve/1", outbox: (epoch: 7, seen: 0, used: 0), adjust: { $0.keepAliveSeconds = 1 })
         world.settle()
-        for number in 1...200 { world.send("eve/1", UInt64(number), to: .user("bob"), "x") }
-        #expect(world.counters.readingPauses == 0)
-        for number in 1...128 { world.send("ann/1", UInt64(number), to: .user("bob"), "x") }
+        func send(_ name: String, _ count: Int) {
+            for _ in 0..<count {
+                world.send(name, 0, to: .user("bob"), "x", grade: .transient)
+            }
+        }
+        send("eve/1", 200)
+        #expect(world.gauges.heldMessages == 200 && world.counters.readingPauses == 0)
+        send("ann/1", CoreLimits.heldPauseCount)
         #expect(world.counters.readingPauses == 1)
     }
 }

@@ -224,7 +224,7 @@ import Testing
 
     /// Sends so many messages on one connection after another, which all end before a verdict. A
     /// client sends again what was not answered, so the numbers are the same.
-    private func sendAndLeave(_ count: Int, perConnection: Int = 256) -> [UInt64] {
+    private func sendAndLeave(_ count: Int, perConnection: Int = 64) -> [UInt64] {
         var questions: [UInt64] = []
         for _ in 0..<count / perConnection {
             for number in 1...perConnection {
