@@ -100,8 +100,9 @@ extension EndToEndTests.MQTTConformance {
         @Test(arguments: [true, false])
         func `a client without an id is told the assigned one`(isClean: Bool) throws {
             var names: Set<String> = []
-            for _ in 0..<2 {
-                let peer = try MQTTPeer(.v5)
+            // Both are connected: a name that nobody has any more may be another client's.
+            let peers = [try MQTTPeer(.v5), try MQTTPeer(.v5)]
+            for peer in peers {
                 let connack = try peer.connect("", .init(isClean: isClean))
                 guard
                     case .binary(_, let name)? = connack.properties.first(where: {
@@ -114,6 +115,7 @@ extension EndToEndTests.MQTTConformance {
                 names.insert(String(decoding: name, as: UTF8.self))
             }
             #expect(names.count == 2 && !names.contains(""))
+            for peer in peers { try peer.disconnect() }
         }
 
         // [MQTT-3.1.3-7] [MQTT-3.1.3-2] [MQTT-3.1.3-2/311]
