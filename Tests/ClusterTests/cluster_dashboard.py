@@ -22,9 +22,11 @@ servers, standbys = ([int(one) for one in words.split(",")] for words in sys.arg
 
 
 def rows(name):
-    return [[cell.text for cell in row.find_elements(By.TAG_NAME, "td")]
-            for row in driver.find_elements(
-                By.CSS_SELECTOR, f"#main table[aria-label='{name}'] tbody tr")]
+    """The cells of a table, read at one time: the page makes its rows anew each second."""
+    return driver.execute_script("""
+        const rows = document.querySelectorAll(`#main table[aria-label='${arguments[0]}'] tbody tr`);
+        return [...rows].map(row => [...row.querySelectorAll("td")].map(cell => cell.innerText));
+        """, name)
 
 
 try:
@@ -39,8 +41,9 @@ try:
     shown = rows("Nodes")
     check(len(shown) == 3 and shown[0][0] == node and shown[0][1] == "primary", f"nodes: {shown}")
     check(all(row[1] == "standby" and row[5].endswith("s ago") for row in shown[1:]), f"{shown}")
-    links = [one.get_attribute("href") for one in driver.find_elements(
-        By.CSS_SELECTOR, "#main table[aria-label='Nodes'] a")]
+    links = driver.execute_script(
+        "return [...document.querySelectorAll(\"#main table[aria-label='Nodes'] a\")]"
+        ".map(one => one.href)")
     check(len(links) == 2 and all(one.startswith("http://127.0.0.1:") for one in links), f"{links}")
     shown = rows("Servers")
     check(len(shown) == 3 and [row[1] for row in shown].count("leader") == 1, f"servers: {shown}")
