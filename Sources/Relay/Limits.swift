@@ -54,8 +54,8 @@ package enum RelayLimits {
     /// A login that finds the broker's clock ahead by more than this, in milliseconds, has found
     /// that it was set: far above what a login takes, and what clocks drift apart between two.
     package static let clockStepMilliseconds: UInt64 = 60_000
-    /// No clock that was set is before this time, in Unix milliseconds: the beginning of 2024, when no
-    /// relay existed. Without a battery, clocks start in 1970.
+    /// No clock that was set is before this time, in Unix milliseconds: the beginning of 2024, when
+    /// no relay existed. Without a battery, clocks start in 1970.
     package static let clockMinimum: UInt64 = 1_704_067_200_000
     /// How long open requests may take after SIGTERM, in milliseconds: below systemd's 90 s.
     package static let drainMilliseconds: UInt64 = 10_000
