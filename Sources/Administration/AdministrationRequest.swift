@@ -189,12 +189,27 @@ public struct ReadStatistics: AdministrationRequest {
         }
     }
 
+    /// The counters of one of several shards.
+    public struct Shard: Codable, Hashable, Sendable {
+        public var name: String
+        /// Those of the broker's that tell whether the shard serves, and what its load is.
+        public var counters: [Counter]
+
+        public init(name: String, counters: [Counter]) {
+            self.name = name
+            self.counters = counters
+        }
+    }
+
     public struct Reply: Codable, Hashable, Sendable {
         /// The version of the broker that answers.
         public var brokerVersion: String
         public var uptimeSeconds: UInt64
+        /// Of all shards.
         public var counters: [Counter]
         public var latencies: Latencies
+        /// One for each shard; nil if there is one.
+        public var shards: [Shard]?
 
         public init(
             brokerVersion: String, uptimeSeconds: UInt64, counters: [Counter], latencies: Latencies

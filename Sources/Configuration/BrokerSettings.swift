@@ -14,6 +14,8 @@ public struct BrokerSettings: Hashable, Sendable {
     public var jwt = WebTokens()
     /// Settings of single apps, which override ``limits`` and ``mqtt``.
     public var apps: [AppSettings] = []
+    /// The shards beside the default one.
+    public var shards: [ShardSettings] = []
     public var limits = Limits()
     public var queues = Queues()
     public var history = History()

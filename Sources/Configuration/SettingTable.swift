@@ -75,7 +75,14 @@ public enum SettingTable {
                 + "([webhooks.md](webhooks.md#events-of-the-broker)); nothing by default. "
                 + "`moderation` says on which messages a moderator decides, as `{moderator, "
                 + "milliseconds, silent, users, groups, everybody, topics}` "
-                + "([moderation.md](moderation.md)); on none by default.")
+                + "([moderation.md](moderation.md)); on none by default."),
+        .objects(
+            "shards", at: \.shards, reload: .restart,
+            "Groups of apps with a store of their own, as `{name, apps}` "
+                + "([shards.md](shards.md)). All apps that no shard names are in the shard "
+                + "`default`, whose store is that of `dataDirectory`; the store of another shard "
+                + "is in `shards/NAME` there. None by default, at most "
+                + "\(ShardSettings.countMaximum). Not in a cluster."),
     ]
 
     private static let tls: [Setting] = [

@@ -39,13 +39,15 @@ private final class Pipe {
     @Test func `a condition of the broker is logged when it begins and when it ends`() {
         let log = LogWriter(descriptor: pipe.writer, isJournal: true)
         var conditions = ConditionLog()
-        conditions.noteStore(isFull: false, because: .store, in: log)
+        conditions.noteStore(isFull: false, because: .store, of: nil, in: log)
         conditions.noteLosses(dropped: 0, acceptPauses: 0, in: log)
         #expect(pipe.drain() == [])
-        for _ in 0..<3 { conditions.noteStore(isFull: true, because: .store, in: log) }
-        conditions.noteStore(isFull: false, because: .store, in: log)
-        conditions.noteStore(isFull: true, because: .diskSpace, in: log)
-        conditions.noteStore(isFull: false, because: .diskSpace, in: log)
+        for _ in 0..<3 {
+            conditions.noteStore(isFull: true, because: .store, of: nil, in: log)
+        }
+        conditions.noteStore(isFull: false, because: .store, of: nil, in: log)
+        conditions.noteStore(isFull: true, because: .diskSpace, of: nil, in: log)
+        conditions.noteStore(isFull: false, because: .diskSpace, of: nil, in: log)
         conditions.noteLosses(dropped: 5, acceptPauses: 0, in: log)
         conditions.noteLosses(dropped: 5, acceptPauses: 2, in: log)
         conditions.noteLosses(dropped: 9, acceptPauses: 2, in: log)

@@ -42,8 +42,13 @@ final class RunningBroker {
     var port: UInt16 { ports[0] }
 
     /// Stops the broker and starts another on the same data.
-    func restart(_ change: (inout BrokerSettings) -> Void = { _ in }) throws {
+    ///
+    /// - Parameter between: called while none runs.
+    func restart(
+        _ change: (inout BrokerSettings) -> Void = { _ in }, between: () throws -> Void = {}
+    ) throws {
         server.stop()
+        try between()
         change(&settings)
         server = try BrokerServer(
             settings, version: "test", log: log.writer,

@@ -21,7 +21,7 @@ import Testing
         "WebConnections+Interfaces", "AdministrationService+Interfaces", "UserPasswords",
         "SourceSocket", "SourceSockets", "BrokerLoopHandler+Sockets", "LoginNonces",
         "FileStore", "FileService", "StoredFileRange", "StoredFileType",
-        "WebConnections+Files",
+        "WebConnections+Files", "Shards", "ShardMap", "LoopShards",
     ]
 
     @Test func `each trap that a packet could reach has its reason`() throws {

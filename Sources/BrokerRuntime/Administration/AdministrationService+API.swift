@@ -20,12 +20,20 @@ extension AdministrationService {
     /// Answers the messages on which a moderator has decided.
     func answerHeld() {
         guard requests.hasHeld else { return }
+        for place in shards.cores.indices {
+            var service = self
+            service.place = place
+            service.answerHeldOfShard()
+        }
+    }
+
+    private func answerHeldOfShard() {
         var sends: [(request: APIRequest, send: PendingSend)] = []
         let (outcomes, sequence) = shared.enter { state in
             (state.broker.takeHeldOutcomes(), state.broker.pendingSequence)
         }
         for (number, outcome) in outcomes {
-            guard let (request, message) = requests.takeHeld(number) else { continue }
+            guard let (request, message) = requests.takeHeld(number, of: place) else { continue }
             answer(request) { () throws(AdministrationRefusal) in
                 switch try progress(of: message, outcome, sequence) {
                 case .complete(let reply): return message.object(replying: reply)
@@ -42,7 +50,7 @@ extension AdministrationService {
 
     /// Waits for the commit of messages, and answers them.
     private func finish(_ sends: [(request: APIRequest, send: PendingSend)]) {
-        if let last = sends.map(\.send.sequence).max() { shared.waitForCommit(of: last) }
+        waitForCommits(of: sends.map(\.send))
         for (request, send) in sends {
             answer(request) { () throws(AdministrationRefusal) in
                 send.request.object(replying: try finish(send))
@@ -66,8 +74,10 @@ extension AdministrationService {
             // The content may have taken seconds, in which the credential was revoked.
             let now = clock.moment().unixSeconds
             guard let credential = credentials.renewed(request.credential, unixSeconds: now) else {
-                if let number = request.recallNumber {
-                    shared.enter { $0.broker.forgetResult(ofOperatorRecall: number) }
+                if let recall = request.recall {
+                    shards.cores[recall.place].enter {
+                        $0.broker.forgetResult(ofOperatorRecall: recall.number)
+                    }
                 }
                 throw AdministrationRefusal(
                     .badUserNameOrPassword, "the token or key is not valid any more")
@@ -88,23 +98,26 @@ extension AdministrationService {
             }
             if case .startTrace(let start) = command {
                 return start.object(
-                    replying: try self.start(start, by: credential.principal.description))
+                    replying: try serving(start.app).start(
+                        start, by: credential.principal.description))
             }
+            let service = command.app.map(serving) ?? self
             if command.revisesMessage {
-                return try advance(command, of: request, by: credential)
+                return try service.advance(command, of: request, by: credential)
             }
             guard case .sendMessage(let message) = command else {
                 return try execute(command, replyingAs: .object)
             }
             let key = request.idempotencyKey.map { IdempotencyKey.sendKey($0, of: request) }
             guard request.waits else {
-                try beginOnly(message, of: request, by: credential, key: key)
+                try service.beginOnly(message, of: request, by: credential, key: key)
                 return Self.empty
             }
-            switch try begin(message, by: credential, key: key, moderation: .holds) {
+            switch try service.begin(message, by: credential, key: key, moderation: .holds) {
             case .complete(let reply): return message.object(replying: reply)
             case .pending(let send): pending = send
-            case .held(let number): requests.hold(request, message, as: number)
+            case .held(let number):
+                requests.hold(request, message, as: number, of: service.place)
             }
             return nil
         }
@@ -157,7 +170,7 @@ extension AdministrationService {
         guard case .pending(let send) = progress else { return }
         shared.enter { $0.broker.forgetResult(ofOperatorSend: send.number) }
         let isFull = requests.noteUnstored(
-            byteCount: request.content.count, batch: send.sequence)
+            byteCount: request.content.count, batch: send.sequence, of: place)
         if isFull { shared.waitForCommit(of: send.sequence) }
     }
 

@@ -32,7 +32,7 @@ extension AdministrationService {
     }
 
     func listApps() -> ListApps.Reply {
-        let apps = shared.enter { $0.broker.appSummaries() }
+        let apps = shards.cores.flatMap { $0.enter { $0.broker.appSummaries() } }
         return ListApps.Reply(
             apps: apps.map {
                 ListApps.App(

@@ -10,6 +10,8 @@ extension AdministrationService {
     /// A send that the core has accepted.
     struct PendingSend {
         let request: SendMessage
+        /// The shard that has accepted it, which numbers its sends.
+        let place: Int
         let number: UInt64
         /// The batch that makes it durable.
         let sequence: UInt64
@@ -83,7 +85,8 @@ extension AdministrationService {
                 "the first message with this Idempotency-Key is under way; repeat the request",
                 cause: .underWay)
         case .pending(let number):
-            return .pending(PendingSend(request: request, number: number, sequence: sequence))
+            return .pending(
+                PendingSend(request: request, place: place, number: number, sequence: sequence))
         case .held(let number): return .held(number: number)
         }
     }
@@ -121,7 +124,8 @@ extension AdministrationService {
 
     /// Takes the result of a send whose batch is committed.
     func finish(_ send: PendingSend) throws(AdministrationRefusal) -> SendMessage.Reply {
-        let result = shared.enter { $0.broker.takeResult(ofOperatorSend: send.number) }
+        let core = shards.cores[send.place]
+        let result = core.enter { $0.broker.takeResult(ofOperatorSend: send.number) }
         guard let result else {
             preconditionFailure("send \(send.number) has no result after its commit")
         }

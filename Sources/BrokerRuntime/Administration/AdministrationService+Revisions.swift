@@ -53,8 +53,8 @@ extension AdministrationService {
             preconditionFailure("\(command.kind.rawValue) revises no message")
         }
         let number: UInt64
-        if let pending = request.recallNumber {
-            number = pending
+        if let recall = request.recall {
+            number = recall.number
         } else {
             switch try begin(revision, by: credential) {
             case .complete(let result):
@@ -66,7 +66,7 @@ extension AdministrationService {
             return command.object(revised: try reply(to: revision, with: result))
         }
         var waiting = request
-        waiting.recallNumber = number
+        waiting.recall = BegunRecall(place: place, number: number)
         requests.addAgain(waiting)
         return nil
     }

@@ -16,15 +16,21 @@ extension AdministrationService {
         case .operator(let known)?:
             return reply(operator: known.name, known.role, expiry: known.expiresUnixSeconds)
         case .presented(let presented, let holder)?:
-            switch holder.kind {
-            case .appKey(let name, _): return try reply(key: name, app: holder.app)
-            case .user(let user, let device):
-                // A user becomes known with the first use of a web token, as with the first login.
-                if case .verified = presented {
-                    try makeKnown(user, app: holder.app)
-                }
-                return try reply(user, device: device, holder: holder)
+            return try serving(Self.text(holder.app)).showHolder(holder, of: presented)
+        }
+    }
+
+    private func showHolder(
+        _ holder: CredentialHolder, of presented: PresentedCredential
+    ) throws(AdministrationRefusal) -> ShowSelf.Reply {
+        switch holder.kind {
+        case .appKey(let name, _): return try reply(key: name, app: holder.app)
+        case .user(let user, let device):
+            // A user becomes known with the first use of a web token, as with the first login.
+            if case .verified = presented {
+                try makeKnown(user, app: holder.app)
             }
+            return try reply(user, device: device, holder: holder)
         }
     }
 

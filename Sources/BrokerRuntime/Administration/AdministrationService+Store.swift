@@ -11,9 +11,10 @@ extension AdministrationService {
                 "\(request.directory) is not an absolute path; the broker has a working directory "
                     + "of its own")
         }
-        let shared = shared
         do throws(StoreError) {
-            let status = try backups.start(request.directory) { shared.writerSignal.notify() }
+            let status = try backups.start(request.directory) { [shards] place in
+                shards.cores[place].writerSignal.notify()
+            }
             if let status { return status }
         } catch {
             throw AdministrationRefusal(.unspecifiedError, "\(error)")

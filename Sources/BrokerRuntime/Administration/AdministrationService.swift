@@ -11,7 +11,9 @@ import WireFormat
 
 /// Executes one request at a time, on the thread of the administration socket.
 struct AdministrationService {
-    let shared: SharedBroker
+    let shards: Shards
+    /// The shard whose apps the operations concern.
+    var place = 0
     let clock: BrokerClock
     let log: LogWriter
     let backups: BackupRunner
@@ -34,7 +36,7 @@ struct AdministrationService {
     private(set) var refusesRequests = false
 
     init(
-        shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupRunner,
+        shards: Shards, clock: BrokerClock, log: LogWriter, backups: BackupRunner,
         listeners: ListenerSet, web: WebServices, trust: ClientTrust, rates: ClientRates,
         reloads: ReloadRequests, passwords: PasswordVerifier, traces: TraceRegistry,
         version: String
@@ -46,16 +48,27 @@ struct AdministrationService {
         operators = web.operators
         interfaces = web.interfaces
         self.reloads = reloads
-        credentials = APICredentials(shared: shared, operators: operators)
+        credentials = APICredentials(shards: shards, operators: operators)
         self.rates = rates
         self.backups = backups
         self.listeners = listeners
         self.trust = trust
-        self.shared = shared
+        self.shards = shards
         self.clock = clock
         self.log = log
         self.version = version
         started = clock.moment()
+    }
+
+    /// The core of the shard.
+    var shared: SharedBroker { shards.cores[place] }
+
+    /// The service for the shard that has an app, whether there is such an app or not.
+    func serving(_ app: String) -> AdministrationService {
+        guard shards.cores.count > 1 else { return self }
+        var service = self
+        service.place = shards.map.place(ofApp: Array(app.utf8))
+        return service
     }
 
     /// Executes the requests in lines and returns the lines with their replies, in order. Messages
@@ -67,7 +80,7 @@ struct AdministrationService {
             do throws(AdministrationRefusal) {
                 let command = try AdministrationCommand(line: line)
                 if case .sendMessage(let request) = command {
-                    sends.append((request, try begin(request)))
+                    sends.append((request, try serving(request.app).begin(request)))
                     guard sends.count == AdministrationLine.requestsTogetherMaximum else {
                         continue
                     }
@@ -88,9 +101,8 @@ struct AdministrationService {
         _ sends: inout [(request: SendMessage, progress: SendProgress)]
     ) -> [UInt8] {
         defer { sends = [] }
-        var last: UInt64?
-        for case .pending(let send) in sends.lazy.map(\.progress) { last = send.sequence }
-        if let last { shared.waitForCommit(of: last) }
+        waitForCommits(
+            of: sends.compactMap { if case .pending(let send) = $0.progress { send } else { nil } })
         var replies: [UInt8] = []
         for (request, progress) in sends {
             do throws(AdministrationRefusal) {
@@ -107,6 +119,14 @@ struct AdministrationService {
         return replies
     }
 
+    /// Waits until messages are on disk: in each shard, for the last one.
+    func waitForCommits(of sends: [PendingSend]) {
+        for (place, core) in shards.cores.enumerated() {
+            let last = sends.lazy.filter { $0.place == place }.map(\.sequence).max()
+            if let last { core.waitForCommit(of: last) }
+        }
+    }
+
     /// The form of a reply.
     enum ReplyForm {
         /// A line of the administration socket.
@@ -115,8 +135,15 @@ struct AdministrationService {
         case object
     }
 
-    /// Executes a request and returns its reply.
+    /// Executes a request in the shard of its app and returns its reply.
     func execute(
+        _ command: AdministrationCommand, replyingAs form: ReplyForm
+    ) throws(AdministrationRefusal) -> [UInt8] {
+        let service = command.app.map(serving) ?? self
+        return try service.carryOut(command, replyingAs: form)
+    }
+
+    private func carryOut(
         _ command: AdministrationCommand, replyingAs form: ReplyForm
     ) throws(AdministrationRefusal) -> [UInt8] {
         func answer<Request: AdministrationRequest>(
@@ -189,8 +216,7 @@ struct AdministrationService {
         case .backUpStore(let request): return answer(request, with: try backUp(request))
         case .showBackup(let request): return answer(request, with: showBackup())
         case .readStatistics(let request):
-            let latencies = BrokerTimes(of: shared).reply
-            return answer(request, with: statistics().reply(latencies: latencies))
+            return answer(request, with: readStatistics())
         case .readActivity(let request): return answer(request, with: read(request))
         case .listListeners(let request): return answer(request, with: listListeners())
         case .listRefusals(let request): return answer(request, with: listRefusals(request))
@@ -228,10 +254,14 @@ struct AdministrationService {
 
     /// What the statistics are read from, at this moment.
     private func statisticsSources() -> StatisticsSources {
-        var (counters, gauges) = shared.enter { ($0.broker.counters, $0.broker.gauges()) }
-        counters.connectsRefused += shared.refusedLoginCount
-        return StatisticsSources(
-            counters: counters, gauges: gauges, loops: shared.loopHandles.map { $0.counters },
+        statisticsSources(of: ShardStatistics.sum(ShardStatistics.all(of: shards)))
+    }
+
+    /// - Parameter sum: of all shards.
+    private func statisticsSources(of sum: ShardStatistics) -> StatisticsSources {
+        StatisticsSources(
+            counters: sum.counters, gauges: sum.gauges,
+            loops: shards.loopHandles.map { $0.counters },
             rates: rates.counts, web: listeners.web.counts,
             api: StatisticsSources.API(
                 requests: requests.answeredCount, failures: operators.failures.total),
@@ -249,34 +279,54 @@ struct AdministrationService {
         return BrokerStatistics(version: version, uptimeSeconds: uptime, from: sources)
     }
 
+    /// For `martlet stats`.
+    private func readStatistics() -> ReadStatistics.Reply {
+        let each = ShardStatistics.all(of: shards)
+        let sources = statisticsSources(of: ShardStatistics.sum(each))
+        var reply = statistics(from: sources).reply(latencies: BrokerTimes(of: shards).reply)
+        if each.count > 1 { reply.shards = each.map { $0.values(beside: sources).reply } }
+        return reply
+    }
+
     /// Writes the metrics for the loops that wait for them.
     func writeMetrics(at now: Instant) {
         guard metrics.isAwaited else { return }
-        let statistics = statistics()
-        let histograms = MetricHistogram.all(BrokerTimes(of: shared), of: shared.commits)
-        let tables = shared.commits.tables.withLock { $0 }
+        let each = ShardStatistics.all(of: shards)
+        let sources = statisticsSources(of: ShardStatistics.sum(each))
+        let statistics = statistics(from: sources)
+        let values = each.count > 1 ? each.map { $0.values(beside: sources) } : []
+        let histograms = MetricHistogram.all(
+            BrokerTimes(of: shards), of: shards.cores.map(\.commits))
+        let tables = ShardStatistics.tableByteCounts(of: shards)
         var waiting = metrics.replace(until: now.advanced(bySeconds: 1)) { form in
-            PrometheusText.text(statistics, histograms: histograms, tables: tables, as: form)
+            PrometheusText.text(
+                statistics, shards: values, histograms: histograms, tables: tables, as: form)
         }
         while waiting != 0 {
-            shared.loopHandles[waiting.trailingZeroBitCount].wake()
+            shards.loopHandles[waiting.trailingZeroBitCount].wake()
             waiting &= waiting - 1
         }
     }
 
     /// Whether any session subscribes to `$SYS` topics.
-    var hasSystemSubscribers: Bool { shared.enter { $0.broker.hasSystemSubscribers } }
+    var hasSystemSubscribers: Bool {
+        shards.cores.contains { $0.enter { $0.broker.hasSystemSubscribers } }
+    }
 
     /// Withholds the last values of `$SYS` topics from new subscriptions.
-    func retireSystemTopics() { shared.enter { $0.broker.retireSystemValues() } }
+    func retireSystemTopics() {
+        for core in shards.cores { core.enter { $0.broker.retireSystemValues() } }
+    }
 
-    /// Publishes the statistics as `$SYS` topics.
+    /// Publishes the statistics of all shards as `$SYS` topics, for subscribers in each.
     func publish(_ topics: inout SystemTopics, at instant: Instant) {
         let sources = statisticsSources()
         let values = topics.values(statistics(from: sources), from: sources, at: instant)
         let now = clock.moment()
-        shared.enter { state in
-            state.broker.publishSystem(values, at: now, effects: &state.effects)
+        for core in shards.cores {
+            core.enter { state in
+                state.broker.publishSystem(values, at: now, effects: &state.effects)
+            }
         }
     }
 

@@ -47,7 +47,7 @@ enum APICredential: Sendable {
 
 /// Finds the holders of credentials.
 struct APICredentials: Sendable {
-    let shared: SharedBroker
+    let shards: Shards
     let operators: Operators
 
     /// Why there is no credential.
@@ -103,7 +103,7 @@ struct APICredentials: Sendable {
             }
         }
         // The look-ups of keys and tokens are those of logins: hash tables.
-        guard let holder = shared.look({ $0.holder(of: presented, unixSeconds: now) }) else {
+        guard let holder = shards.holder(of: presented, unixSeconds: now) else {
             throw refusal
         }
         return .presented(presented, holder)
@@ -116,7 +116,7 @@ struct APICredentials: Sendable {
         case .operator(let known):
             return operators.admits(known, unixSeconds: now) ? credential : nil
         case .presented(let presented, let earlier):
-            let holder = shared.enter { state in
+            let holder = shards[earlier.app].enter { state in
                 let holder = state.broker.holder(of: presented, unixSeconds: now)
                 if holder != nil { state.broker.noteUse(of: presented, unixSeconds: now) }
                 return holder

@@ -65,7 +65,7 @@ package final class PasswordVerifier: Sendable {
         var displaced: UInt64 = 0
     }
 
-    private let shared: SharedBroker
+    private let shards: Shards
     private let queue: Locked<Queue>
     private let known = Locked(Known())
     private let counts = Locked(Counts())
@@ -86,9 +86,9 @@ package final class PasswordVerifier: Sendable {
     /// the usual one, so that other programs do not keep clients out.
     private static let nice: Int32 = 10
 
-    init(shared: SharedBroker) {
-        self.shared = shared
-        queue = Locked(Queue(results: Array(repeating: [], count: shared.loopHandles.count)))
+    init(shards: Shards) {
+        self.shards = shards
+        queue = Locked(Queue(results: Array(repeating: [], count: shards.loopHandles.count)))
         signals = (0..<Self.threadCount).map { _ in WakeSignal() }
     }
 
@@ -120,7 +120,7 @@ package final class PasswordVerifier: Sendable {
 
     /// The identity of a login whose password was verified before; nil for another one.
     func recognize(_ login: Login) -> VerifiedIdentity? {
-        let registered = shared.look { $0.password(login.name, app: login.app) }
+        let registered = shards[login.app].look { $0.password(login.name, app: login.app) }
         guard let registered, recognizes(login, mark: registered.mark) else { return nil }
         counts.withLock { $0.recognized += 1 }
         return Self.identity(registered, app: login.app)
@@ -131,7 +131,7 @@ package final class PasswordVerifier: Sendable {
     /// - Parameter address: of the client.
     func begin(_ login: Login, from address: IPAddress) -> Bool {
         let connection = login.connection
-        let registered = shared.look { $0.password(login.name, app: login.app) }
+        let registered = shards[login.app].look { $0.password(login.name, app: login.app) }
         let admission: PasswordQueue<Job>.Admission? = queue.withLock { queue in
             guard !queue.isStopped else { return nil }
             let admission = queue.jobs.add(
@@ -153,7 +153,7 @@ package final class PasswordVerifier: Sendable {
                 counts.busy += 1
                 counts.displaced += 1
             }
-            shared.loopHandles[Int(other.loop)].wake()
+            shards.loopHandles[Int(other.loop)].wake()
         case .overShare?:
             counts.withLock { counts in
                 counts.busy += 1
@@ -227,7 +227,7 @@ package final class PasswordVerifier: Sendable {
             queue.results[Int(connection.loop)].append((connection, outcome))
             return true
         }
-        if isAwaited { shared.loopHandles[Int(connection.loop)].wake() }
+        if isAwaited { shards.loopHandles[Int(connection.loop)].wake() }
     }
 
     private static func identity(

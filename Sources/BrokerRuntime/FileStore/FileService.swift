@@ -184,7 +184,7 @@ final class FileService: Sendable {
     // MARK: - The thread
 
     /// Works until ``stop()``.
-    func run(_ interfaces: SourceServices, shared: SharedBroker, clock: BrokerClock) {
+    func run(_ interfaces: SourceServices, shards: Shards, clock: BrokerClock) {
         var readings = Readings()
         store.begin(seconds: clock.moment().fileSeconds)
         while !state.withLock(\.isStopped) {
@@ -201,15 +201,15 @@ final class FileService: Sendable {
             }
             for (connection, loop, request) in reads.begun {
                 let piece = begin(request, for: connection, &readings, at: now)
-                deliver(piece, to: connection, on: loop, shared)
+                deliver(piece, to: connection, on: loop, shards)
             }
             for (connection, loop) in reads.continued {
-                deliver(Self.read(&readings, connection), to: connection, on: loop, shared)
+                deliver(Self.read(&readings, connection), to: connection, on: loop, shards)
             }
             for connection in reads.ended { readings.close(connection) }
             // One at a time: readers do not wait for those that send.
             if let call = nextCall() {
-                keep(call, interfaces, shared: shared, at: now)
+                keep(call, interfaces, shards: shards, at: now)
                 work.notify()
             }
         }
@@ -240,10 +240,10 @@ final class FileService: Sendable {
 
     private func deliver(
         _ piece: StoredFilePiece, to connection: ConnectionID, on loop: UInt8,
-        _ shared: SharedBroker
+        _ shards: Shards
     ) {
         state.withLock { $0.answers[loop, default: []].append((connection, piece)) }
-        shared.loopHandles[Int(loop)].wake()
+        shards.loopHandles[Int(loop)].wake()
     }
 
     private func begin(
@@ -304,7 +304,7 @@ final class FileService: Sendable {
 
     /// Keeps the file of an event, and lets the event go on with its address.
     private func keep(
-        _ call: SourceCall, _ interfaces: SourceServices, shared: SharedBroker,
+        _ call: SourceCall, _ interfaces: SourceServices, shards: Shards,
         at now: Moment
     ) {
         var call = call
@@ -317,7 +317,7 @@ final class FileService: Sendable {
             let found = try SocketEvent(call.request.content, form)
             event = found
             if let file = try found.file() {
-                let kept = try keep(file, of: call, shared, at: now) { address in
+                let kept = try keep(file, of: call, shards, at: now) { address in
                     found.replacingFile(by: address, form)
                 }
                 call.request.content = found.replacingFile(by: kept, form)
@@ -332,7 +332,7 @@ final class FileService: Sendable {
                 code: Int(error.status), error.text, of: event?.name, to: event?.number)
             interfaces.queue.finish(call)
             interfaces.queue.deliver(text, to: call.connection, on: call.loop)
-            shared.loopHandles[Int(call.loop)].wake()
+            shards.loopHandles[Int(call.loop)].wake()
         }
         state.withLock { $0.byteCounts.add(-byteCount, for: call.holder) }
     }
@@ -341,7 +341,7 @@ final class FileService: Sendable {
     ///
     /// - Parameter event: the event with an address in place of the file.
     private func keep(
-        _ file: SocketFile, of call: SourceCall, _ shared: SharedBroker, at now: Moment,
+        _ file: SocketFile, of call: SourceCall, _ shards: Shards, at now: Moment,
         in event: (String) -> [UInt8]
     ) throws(SourceRefusal) -> String {
         guard let user = call.request.user else {
@@ -352,7 +352,7 @@ final class FileService: Sendable {
         }
         guard
             let access = CoreChatAccess(
-                renewing: call.credential, shared: shared, unixSeconds: now.unixSeconds)
+                renewing: call.credential, shards: shards, unixSeconds: now.unixSeconds)
         else { throw SourceRefusal(403, "the token is not valid any more") }
         try file.check(from: user, by: access)
         let content = try file.content()

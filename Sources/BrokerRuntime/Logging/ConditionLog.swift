@@ -5,23 +5,33 @@ import BrokerCore
 
 /// The last logged state of each condition.
 struct ConditionLog {
-    private var isStoreFull = false
+    /// The shards whose stores are full; nil for the only one.
+    private var fullStores: Set<String?> = []
     private var dropped: UInt64 = 0
     private var acceptPauses: UInt64 = 0
 
     /// Logs once when the store becomes full, and once when it has space again.
     ///
-    /// - Parameter limit: the cause.
-    mutating func noteStore(isFull: Bool, because limit: LimitName, in log: LogWriter) {
-        guard isFull != isStoreFull else { return }
-        isStoreFull = isFull
-        guard isFull else {
-            log.write(.info, .storeFull, fields: ["state": "has-room"])
-            return
+    /// - Parameters:
+    ///   - limit: the cause.
+    ///   - shard: whose store it is; nil for the only one.
+    mutating func noteStore(
+        isFull: Bool, because limit: LimitName, of shard: String?, in log: LogWriter
+    ) {
+        guard isFull != fullStores.contains(shard) else { return }
+        let detail = LogValue.text(limit.key.description)
+        if isFull { fullStores.insert(shard) } else { fullStores.remove(shard) }
+        switch (isFull, shard) {
+        case (true, nil):
+            log.write(.error, .storeFull, fields: ["state": "full", "detail": detail])
+        case (true, let shard?):
+            log.write(
+                .error, .storeFull,
+                fields: ["state": "full", "detail": detail, "shard": .text(shard)])
+        case (false, nil): log.write(.info, .storeFull, fields: ["state": "has-room"])
+        case (false, let shard?):
+            log.write(.info, .storeFull, fields: ["state": "has-room", "shard": .text(shard)])
         }
-        log.write(
-            .error, .storeFull,
-            fields: ["state": "full", "detail": .text(limit.key.description)])
     }
 
     /// Logs how much each total has grown since the last call, if it has grown.

@@ -12,7 +12,10 @@ import WireFormat
 /// Handles the events of one event loop for the broker.
 package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     private let loopIndex: UInt8
+    /// The core of the first shard, and what all shards share.
     private let shared: SharedBroker
+    /// The other cores; nil if there is one.
+    private let others: LoopShards?
     private let clock: BrokerClock
     var decoder: PacketDecoder
     private var encoder: EffectEncoder
@@ -65,26 +68,27 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     ///   - identityProofs: the listeners whose clients may authenticate by TLS.
     ///   - web: what requests of web listeners are answered with.
     package init(
-        loopIndex: UInt8, shared: SharedBroker, clock: BrokerClock, terms: [ListenerTerms],
+        loopIndex: UInt8, shards: Shards, clock: BrokerClock, terms: [ListenerTerms],
         identityProofs: IdentityProofs, trust: ClientTrust, rates: ClientRates, packetMaximum: Int,
         web: WebServices = WebServices(), numbers: RandomNumbers = .system,
         passwords: PasswordVerifier? = nil, traces: TraceRegistry = TraceRegistry(),
         log: consuming ConnectionLog
     ) {
-        tracer = LoopTracer(traces, shared: shared, loop: loopIndex, at: clock.moment())
+        tracer = LoopTracer(traces, shards: shards, loop: loopIndex, at: clock.moment())
         self.web = WebConnections(
-            web, loopIndex: loopIndex, shared: shared, trust: trust, rates: rates, clock: clock,
+            web, loopIndex: loopIndex, shards: shards, trust: trust, rates: rates, clock: clock,
             log: log.log)
         self.rates = rates
         paused = TimerWheel(start: clock.moment().instant)
         self.loopIndex = loopIndex
-        self.shared = shared
+        shared = shards.first
+        others = LoopShards(shards)
         self.clock = clock
         self.packetMaximum = packetMaximum
         self.connectionLog = log
         decoder = PacketDecoder(loop: loopIndex, terms: terms, packetMaximum: packetMaximum)
         sockets = SourceSockets(
-            web, loopIndex: loopIndex, shared: shared, rates: rates, clock: clock,
+            web, loopIndex: loopIndex, shards: shards, rates: rates, clock: clock,
             packetMaximum: packetMaximum, log: connectionLog.log)
         decoder.conversations.relay = sockets
         verifier = CredentialVerifier(
@@ -141,7 +145,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             ? decodeTraced(bytes, from: connection, workMaximum: workMaximum, in: &loop)
             : decoder.receive(
                 bytes, of: loop.mutableArena, from: connection, workMaximum: workMaximum,
-                packetCountMaximum: schedule.packetCountMaximum,
+                packetCountMaximum: packetCountMaximum,
                 host: &loop, authenticator: &verifier, log: &connectionLog)
         if isLimited { charge(connection, for: outcome, rates: values, in: &loop) }
         if meter.isMeasuring {
@@ -154,6 +158,11 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         }
         if decoder.events.count >= ScheduleLimits.gatheredEventsMaximum { _ = work(&loop) }
         return Consumption(consumed: outcome.consumed, awaiting: outcome.awaited)
+    }
+
+    private var packetCountMaximum: Int {
+        guard let others else { return schedule.packetCountMaximum }
+        return min(schedule.packetCountMaximum, others.packetCountMaximum)
     }
 
     /// Reads requests of a connection that does not speak WebSocket yet.
@@ -316,6 +325,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
 
     package mutating func woken(in loop: inout some BrokerLoop & ~Copyable) {
         isWoken = true
+        others?.isWoken = true
         answerInquiries(in: loop)
         if tracer.isOutdated {
             isTracing = tracer.refresh(
@@ -376,17 +386,21 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         reportDrained(&loop)
         web.endTurn(&loop)
         subscribeStreams(&loop)
-        guard isDue || isWoken || !decoder.events.isEmpty || !schedule.isEmpty else { return }
+        guard isDue || isWoken || !decoder.events.isEmpty || hasWaiting else { return }
         isWoken = false
         if work(&loop) {
             isDrained = true
             holdsInput = true
         }
-        if isDrained, schedule.isEmpty, !hasReportedDrain {
+        if isDrained, !hasWaiting, !hasReportedDrain {
             hasReportedDrain = true
             shared.loopDrained()
+            others?.loopDrained()
         }
     }
+
+    /// Whether events wait for a core.
+    private var hasWaiting: Bool { !schedule.isEmpty || others.map { !$0.isEmpty } ?? false }
 
     /// Ends the turn of clients of other systems.
     private mutating func endSockets(_ loop: inout some BrokerLoop & ~Copyable) {
@@ -404,16 +418,51 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     private mutating func work(_ loop: inout some BrokerLoop & ~Copyable) -> Bool {
         var isDraining = false
         repeat {
-            isDraining = enterCore(&loop)
-            carryOut(&loop)
+            isDraining = enterCores(&loop)
         } while !decoder.events.isEmpty
-        schedule.takeChanges { connection, waits in
-            if waits {
-                loop.pauseReading(connection, for: .budget)
-            } else {
-                loop.resumeReading(connection, from: .budget)
-            }
+        schedule.takeChanges { Self.note($0, waits: $1, in: &loop) }
+        for shard in others?.all ?? [] {
+            shard.takeChanges { Self.note($0, waits: $1, in: &loop) }
         }
+        return isDraining
+    }
+
+    /// Reads nothing of a connection whose events wait for their core.
+    private static func note(
+        _ connection: ConnectionID, waits: Bool, in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        if waits {
+            loop.pauseReading(connection, for: .budget)
+        } else {
+            loop.resumeReading(connection, from: .budget)
+        }
+    }
+
+    /// Enters every core with its events, and carries out its effects.
+    ///
+    /// - Returns: whether the broker is stopping.
+    private mutating func enterCores(
+        _ loop: inout some BrokerLoop & ~Copyable, isForced: Bool = false
+    ) -> Bool {
+        guard let others else {
+            let isDraining = enterCore(&loop)
+            verifier.endTurn()
+            carryOut(&loop)
+            return isDraining
+        }
+        others.distribute(from: &decoder, identities: verifier.identities, in: loop)
+        var isDraining = enterCore(&loop)
+        carryOut(&loop)
+        for shard in others.all {
+            let isOneDraining = others.enter(
+                shard, &decoder, effects: &effects, identities: verifier.identities,
+                at: clock.moment(at: loop.now), isForced: isForced, in: loop)
+            isDraining = isDraining || isOneDraining
+            carryOut(&loop)
+        }
+        others.isWoken = false
+        verifier.endTurn()
+        loop.nextWake = min(loop.nextWake, others.nextWake)
         return isDraining
     }
 
@@ -427,7 +476,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
 
     /// Resumes reading from connections that had more bytes than one turn processes.
     private mutating func resumeUnfinished(_ loop: inout some BrokerLoop & ~Copyable) {
-        for connection in unfinished where !schedule.holds(connection) {
+        for connection in unfinished
+        where !schedule.holds(connection) && others?.holds(connection) != true {
             loop.resumeReading(connection, from: .budget)
         }
         unfinished.removeAll(keepingCapacity: true)
@@ -472,7 +522,6 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             state.effects.exchange(loopIndex, with: &effects)
             return state.broker.nextDeadline ?? .never
         }
-        verifier.endTurn()
         loop.nextWake = hasMore ? loop.now : min(nextWake, schedule.nextDeadline ?? .never)
         return isDraining
     }
@@ -556,7 +605,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         var host = TracingHost(consume loop, tracer)
         let outcome = decoder.receive(
             bytes, of: arena, from: connection, workMaximum: workMaximum,
-            packetCountMaximum: schedule.packetCountMaximum,
+            packetCountMaximum: packetCountMaximum,
             host: &host, authenticator: &verifier, log: &connectionLog)
         loop = host.finish()
         tracer.endRead(consumed: outcome.consumed, conversations: decoder.conversations)
@@ -579,8 +628,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     package mutating func stopping(in loop: inout some BrokerLoop & ~Copyable) {
         isStopping = true
         // The last results may have arrived in this turn.
-        _ = enterCore(&loop)
-        carryOut(&loop)
+        _ = enterCores(&loop, isForced: true)
         if isGated {
             gated.awaitLast()
             carryOut(&loop)

@@ -1,9 +1,16 @@
 // A question that the thread of the administration asks event loops: only the loop of a connection
 // knows its peer, its unsent bytes and what it sends. Nothing is kept where nobody asks.
 
+import BrokerTerms
 import NetTransport
 import Synchronization
 import Threads
+
+/// All questions.
+final class LoopInquiries: Sendable {
+    let places = LoopInquiry<[ConnectionID], [ConnectionID: ConnectionPlace]>()
+    let activity = LoopInquiry<Void, LoopActivity>()
+}
 
 /// A question at a time, and the answers of the loops that are asked.
 final class LoopInquiry<Question: Sendable, Answer: Sendable>: Sendable {

@@ -41,9 +41,10 @@ package final class SharedBroker: Sendable {
 
     /// What the thread of the administration does while it waits for a commit.
     private let meanwhile = Locked(Meanwhile())
-    /// What the thread of the administration asks the event loops.
-    let places = LoopInquiry<[ConnectionID], [ConnectionID: ConnectionPlace]>()
-    let activity = LoopInquiry<Void, LoopActivity>()
+    /// What the thread of the administration asks the event loops, which all shards share.
+    let inquiries: LoopInquiries
+    var places: LoopInquiry<[ConnectionID], [ConnectionID: ConnectionPlace]> { inquiries.places }
+    var activity: LoopInquiry<Void, LoopActivity> { inquiries.activity }
     /// Logins that loops have refused before the core heard of them.
     private let refusedLogins = Atomic<UInt64>(0)
 
@@ -55,9 +56,10 @@ package final class SharedBroker: Sendable {
 
     init(
         _ broker: consuming Broker, loopHandles: [LoopHandle], writerSignal: WakeSignal,
-        gate: ClusterGate?
+        gate: ClusterGate?, inquiries: LoopInquiries = LoopInquiries()
     ) {
         self.gate = gate
+        self.inquiries = inquiries
         precondition(
             (1...LoopLimits.countMaximum).contains(loopHandles.count),
             "\(loopHandles.count) loops, of 1 to \(LoopLimits.countMaximum)")
@@ -95,10 +97,14 @@ package final class SharedBroker: Sendable {
         gate?.waitForConfirmation { meanwhile.withLock { $0.body }?() }
     }
 
+    /// Makes the event loops accept no more input. With several shards it comes before any waits:
+    /// events of a client that does not read hold up the loop until its core is draining.
+    func beginDraining() { enter { $0.isDraining = true } }
+
     /// Makes the event loops accept no more input, and waits until all input is on disk and its
     /// results have reached the loops. Must not run concurrently with ``waitForCommit(of:)``.
     func drain() {
-        enter { $0.isDraining = true }
+        beginDraining()
         for handle in loopHandles { handle.wake() }
         while enter({ $0.drainedLoopCount < loopHandles.count }) { _ = commitSignal.wait() }
         // A batch may be in flight while the pending one is empty.

@@ -67,6 +67,7 @@ extension BrokerServer {
         var settings = new
         settings.dataDirectory = old.dataDirectory
         settings.listeners = old.listeners
+        settings.shards = old.shards
         settings.loops = old.loops
         settings.store = old.store
         settings.limits.connections = old.limits.connections
@@ -91,9 +92,12 @@ extension BrokerServer {
         connectionLimiter.change(maximumPerAddress: new.limits.connectionsPerAddress)
         let moment = clock.moment()
         let vouchers = material.vouchers
-        let ended = shared.enter { state in
-            state.broker.limits = CoreLimits(new)
-            return state.broker.replaceTrust(vouchers, at: moment, effects: &state.effects)
+        let ended = shards.cores.reduce(0) { sum, core in
+            sum
+                + core.enter { state in
+                    state.broker.limits = CoreLimits(new)
+                    return state.broker.replaceTrust(vouchers, at: moment, effects: &state.effects)
+                }
         }
         if ended > 0 {
             log.write(.warning, .credentialsWithdrawn, fields: ["connections": .number(ended)])
@@ -133,9 +137,11 @@ extension BrokerServer {
         log.write(
             .warning, .certificateExpires,
             fields: ["what": .text(what), "days": .number(days), "detail": .text(detail)])
-        shared.enter { state in
-            state.broker.tellExpiringCertificate(
-                what, days: days, at: moment, effects: &state.effects)
+        for core in shards.cores {
+            core.enter { state in
+                state.broker.tellExpiringCertificate(
+                    what, days: days, at: moment, effects: &state.effects)
+            }
         }
     }
 
@@ -148,10 +154,14 @@ extension BrokerServer {
             $0.event == LogEventName.authenticationFailed.rawValue
         }
         guard let newest = refused.last else { return }
-        shared.enter { [moment = clock.moment()] state in
-            state.broker.tellRefusedLogins(
-                UInt64(refused.count), newest: newest.user ?? "", address: newest.address ?? "",
-                code: newest.code ?? 0, at: moment, effects: &state.effects)
+        let moment = clock.moment()
+        for core in shards.cores {
+            core.enter { state in
+                state.broker.tellRefusedLogins(
+                    UInt64(refused.count), newest: newest.user ?? "",
+                    address: newest.address ?? "", code: newest.code ?? 0, at: moment,
+                    effects: &state.effects)
+            }
         }
     }
 

@@ -10,7 +10,7 @@ extension BrokerServer {
     func reportWithoutEffect() {
         let anonymousApp = DevelopmentSetup.app
         if settings.listeners.contains(where: \.anonymous),
-            !shared.look({ $0.hasApp(Array(anonymousApp.utf8)) })
+            !shards[anonymousApp].look({ $0.hasApp(Array(anonymousApp.utf8)) })
         {
             reportWithoutEffect(
                 anonymousApp,
@@ -44,12 +44,12 @@ extension BrokerServer {
     }
 
     private func isKnown(_ user: String, app: String) -> Bool {
-        shared.look { $0.hasUser(Array(user.utf8), app: Array(app.utf8)) }
+        shards[app].look { $0.hasUser(Array(user.utf8), app: Array(app.utf8)) }
     }
 
     /// Users who register by themselves have a password of their name.
     private func hasPassword(_ user: String, app: String) -> Bool {
-        shared.look { $0.hasPassword(Array(user.utf8), app: Array(app.utf8)) }
+        shards[app].look { $0.hasPassword(Array(user.utf8), app: Array(app.utf8)) }
     }
 
     private func reportWithoutEffect(_ app: String, _ detail: String) {

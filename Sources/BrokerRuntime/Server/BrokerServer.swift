@@ -16,7 +16,7 @@ import Threads
 
 /// A broker that is running.
 public final class BrokerServer {
-    let shared: SharedBroker
+    let shards: Shards
     let clock: BrokerClock
     let log: LogWriter
     let listenerSet: ListenerSet
@@ -44,7 +44,7 @@ public final class BrokerServer {
     private var loops: [Thread] = []
     private let passwords: PasswordVerifier
     private var administration: Thread?
-    private var writer: Thread?
+    private var writers: [Thread] = []
     private var passwordHashing: Thread?
     private var fileThread: Thread?
 
@@ -78,7 +78,7 @@ public final class BrokerServer {
         self.fail = fail
         self.settings = settings
         self.version = version
-        backups = BackupRunner(log: log)
+        backups = BackupRunner(ShardMap(settings.shards), log: log)
         Self.keepLargeBlocksApart()
         files = FileWatch(settings.watchedFiles)
         rates = ClientRates(ClientRates.Values(settings))
@@ -90,41 +90,39 @@ public final class BrokerServer {
         listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
         let interfaces = try SourceServices(settings, log: log)
         web = WebServices(listenerSet.web, operators: operators, interfaces: interfaces)
-        var store = try Self.openStore(settings)
-        guard (store.position != nil) == (cluster != nil) else {
-            throw .clusterStore(
-                "the store in \(settings.dataDirectory) is that of a cluster's node: set "
-                    + "cluster.servers, or restore a backup of it into another directory")
-        }
-        if let older = store.upgradedFormat {
-            log.write(
-                .info, .storeUpgraded,
-                fields: [
-                    "from": .number(UInt64(older)), "to": .number(UInt64(LMDBQueueStore.format)),
-                ])
-        }
-        let loopCount = settings.loops == 0 ? Self.loopCountDefault : settings.loops
-        let restored = try Self.restore(
-            &store, settings: settings, trust: trust.vouchers, loopCount: loopCount)
-        clock = restored.clock
-        let repaired = restored.broker.counters.rowsRepaired
-        if repaired > 0 { log.write(.warning, .storeRepaired, fields: ["rows": .number(repaired)]) }
+        let stores = try ShardStores(settings)
+        try Self.check(stores, isNode: cluster != nil, log: log)
+        clock = stores.clock
         administrationHandle = try Self.makeHandle()
+        let loopCount = settings.loops == 0 ? Self.loopCountDefault : settings.loops
         var handles: [LoopHandle] = []
         for _ in 0..<loopCount { handles.append(try Self.makeHandle()) }
-        shared = SharedBroker(
-            restored.broker, loopHandles: handles,
-            writerSignal: cluster?.gate.nodeSignal ?? WakeSignal(), gate: cluster?.gate)
-        passwords = PasswordVerifier(shared: shared)
+        let inquiries = LoopInquiries()
+        var cores: [SharedBroker] = []
+        for place in 0..<stores.map.count {
+            let broker = try stores.restore(
+                place, trust: trust.vouchers, loopCount: loopCount, clock: clock)
+            let repaired = broker.counters.rowsRepaired
+            if repaired > 0 {
+                log.write(.warning, .storeRepaired, fields: ["rows": .number(repaired)])
+            }
+            cores.append(
+                SharedBroker(
+                    broker, loopHandles: handles,
+                    writerSignal: cluster?.gate.nodeSignal ?? WakeSignal(), gate: cluster?.gate,
+                    inquiries: inquiries))
+        }
+        shards = Shards(stores.map, cores)
+        passwords = PasswordVerifier(shards: shards)
         try loadTicketKeys()
         try startAdministration()
-        startWriter(store)
+        startWriters(stores)
     }
 
     /// Starts to accept clients.
     public func open() {
         passwords.start()
-        for index in shared.loopHandles.indices { startLoop(UInt8(index)) }
+        for index in shards.loopHandles.indices { startLoop(UInt8(index)) }
         listenerSet.writeAddresses(to: log, state: "ready")
         web.health.set(.starting, false)
     }
@@ -152,7 +150,7 @@ public final class BrokerServer {
     ) {
         let start = configuration
         var configuration = configuration
-        var watch = LoopWatchdog(shared.loopHandles)
+        var watch = LoopWatchdog(shards.loopHandles)
         var conditions = ConditionLog()
         var heap = HeapTrim()
         var health = HealthMonitor(web.health, of: web.listeners)
@@ -185,24 +183,18 @@ public final class BrokerServer {
                 if isAsked { reloads.finish(outcome) }
                 notifier.ready()
             }
-            let (isFull, limit, dropped, committed, isIdle) = shared.enter {
-                (
-                    $0.broker.hasFullStore, $0.broker.storeLimit, $0.broker.counters.queueDropped,
-                    $0.committedSequence,
-                    $0.broker.isIdle($0.committedSequence + 1)
-                )
-            }
             let isCutOff = cluster.map { !$0.gate.mayEmit } ?? false
             web.health.set(.noLease, isCutOff)
-            conditions.noteStore(isFull: isFull, because: limit, in: log)
             let now = clock.moment().instant
             health.note(
-                turns: shared.loopHandles.map { $0.counters.turns }, committed: committed,
-                // A restart does not mend the log of a cluster.
-                isIdle: isIdle || isCutOff, isFull: isFull, at: now)
-            if health.wakesLoops { for handle in shared.loopHandles { handle.wake() } }
+                turns: shards.loopHandles.map { $0.counters.turns },
+                stores: lookAtStores(isCutOff: isCutOff, &conditions), at: now)
+            if health.wakesLoops { for handle in shards.loopHandles { handle.wake() } }
             if now >= nextLook {
-                let pauses = shared.loopHandles.reduce(0) { $0 + $1.counters.acceptPauses }
+                let pauses = shards.loopHandles.reduce(0) { $0 + $1.counters.acceptPauses }
+                let dropped = shards.cores.reduce(0) {
+                    $0 + $1.enter { $0.broker.counters.queueDropped }
+                }
                 conditions.noteLosses(dropped: dropped, acceptPauses: pauses, in: log)
                 nextLook = now.advanced(byMilliseconds: Self.fileWatchMilliseconds)
                 renewChangedFiles()
@@ -210,13 +202,33 @@ public final class BrokerServer {
                 tellRefusedLogins()
             }
             heap.look(at: now)
-            // The writer checks for memory that the store no longer needs.
-            shared.writerSignal.notify()
+            // The writers check for memory that their stores no longer need.
+            for core in shards.cores { core.writerSignal.notify() }
             if notifier.watchdogMilliseconds != nil, watch.haveTurned() { notifier.alive() }
             log.reportSuppressed()
         }
         notifier.stopping()
         stop()
+    }
+
+    /// The states of the stores; a full one is logged.
+    private func lookAtStores(
+        isCutOff: Bool, _ conditions: inout ConditionLog
+    ) -> [HealthMonitor.Store] {
+        shards.cores.enumerated().map { place, core in
+            let (store, limit) = core.enter { state in
+                (
+                    HealthMonitor.Store(
+                        committed: state.committedSequence,
+                        // A restart does not mend the log of a cluster.
+                        isIdle: isCutOff || state.broker.isIdle(state.committedSequence + 1),
+                        isFull: state.broker.hasFullStore), state.broker.storeLimit
+                )
+            }
+            let name = shards.cores.count > 1 ? shards.map.names[place] : nil
+            conditions.noteStore(isFull: store.isFull, because: limit, of: name, in: log)
+            return store
+        }
     }
 
     /// The interval at which the main thread wakes up: half the shortest watchdog interval that
@@ -240,81 +252,58 @@ public final class BrokerServer {
         // Administration stops first: it waits for commits too, and only one thread at a time may.
         administrationHandle.requestStop()
         administration?.join()
-        shared.setMeanwhile(nil)
+        shards.first.setMeanwhile(nil)
         backups.stop()
         // Without its log a node cannot store the last input, and tells nobody that it has it.
-        if cluster?.gate.mayEmit ?? true { shared.drain() }
-        for handle in shared.loopHandles { handle.requestStop() }
+        if cluster?.gate.mayEmit ?? true {
+            for core in shards.cores { core.beginDraining() }
+            for core in shards.cores { core.drain() }
+        }
+        for handle in shards.loopHandles { handle.requestStop() }
         for loop in loops { loop.join() }
         passwords.stop()
         if let cluster {
             cluster.stop()
         } else {
-            shared.writerSignal.stop()
-            writer?.join()
+            for core in shards.cores { core.writerSignal.stop() }
+            for writer in writers { writer.join() }
         }
         log.write(.info, .brokerStopped)
     }
 
-    /// Changes the core's state and returns when the change is on disk.
+    /// Changes the state of the core that has an app, and returns when the change is on disk.
     func changeAndCommit(
-        _ body: (inout Broker) throws(NoRoom) -> Void
+        _ app: String, _ body: (inout Broker) throws(NoRoom) -> Void
     ) throws(NoRoom) {
-        let (result, sequence) = shared.enter { state in
+        let core = shards[app]
+        let (result, sequence) = core.enter { state in
             let result = Result { () throws(NoRoom) in try body(&state.broker) }
             return (result, state.broker.pendingSequence)
         }
-        shared.waitForCommit(of: sequence)
+        core.waitForCommit(of: sequence)
         try result.get()
     }
 
     // MARK: - Parts
 
-    private static func openStore(
-        _ settings: BrokerSettings
-    ) throws(StartError) -> LMDBQueueStore {
-        do throws(StoreError) {
-            return try LMDBQueueStore(
-                directory: settings.dataDirectory,
-                options: StoreOptions(settings))
-        } catch {
-            throw .store(error)
+    /// Refuses the stores of a cluster's node for a single broker, and the other way round.
+    private static func check(
+        _ stores: ShardStores, isNode: Bool, log: LogWriter
+    ) throws(StartError) {
+        for (place, store) in stores.stores.enumerated() {
+            let directory = stores.directory(of: place)
+            guard (store.value.position != nil) == isNode else {
+                throw .clusterStore(
+                    "the store in \(directory) is that of a cluster's node: set "
+                        + "cluster.servers, or restore a backup of it into another directory")
+            }
+            guard let older = store.value.upgradedFormat else { continue }
+            log.write(
+                .info, .storeUpgraded,
+                fields: [
+                    "from": .number(UInt64(older)), "to": .number(UInt64(LMDBQueueStore.format)),
+                ])
         }
-    }
-
-    private struct Restored: ~Copyable {
-        var broker: Broker
-        let clock: BrokerClock
-    }
-
-    private static func restore(
-        _ store: inout LMDBQueueStore, settings: BrokerSettings, trust: VoucherTrust,
-        loopCount: Int
-    ) throws(StartError) -> Restored {
-        // The core needs the time before the rows of the store are read.
-        let clock = BrokerClock(
-            after: store.openingStamp,
-            downtimeMaximumSeconds: settings.store.downtimeMaximumSeconds)
-        var broker = Broker(
-            limits: CoreLimits(settings), loopCount: loopCount, trust: trust,
-            at: clock.moment())
-        var state: RestoredState
-        do throws(StoreError) {
-            state = try store.restore(into: &broker)
-        } catch {
-            throw .store(error)
-        }
-        store.claimRoom(telling: &state)
-        do throws(RestoreError) {
-            try broker.finishRestoring(
-                state, newEpochSeed: SystemRandom.number(), at: clock.moment())
-        } catch {
-            throw .state(error)
-        }
-        broker.anonymousApp = Array(DevelopmentSetup.app.utf8)
-        // Reading the rows leaves up to half as much free memory as the restored state uses.
-        malloc_trim(0)
-        return Restored(broker: broker, clock: clock)
     }
 
     private static func readOperators(
@@ -352,18 +341,28 @@ public final class BrokerServer {
         }
     }
 
-    private func startWriter(_ store: consuming LMDBQueueStore) {
-        let (log, fail) = (log, fail)
+    private func startWriters(_ stores: ShardStores) {
         if let cluster {
-            let sizes = store.tableByteCounts()
-            shared.commits.tables.withLock { $0 = sizes }
-            let serving = ClusterNode.Serving(shared: shared, clock: clock, backups: backups)
-            return cluster.serve(Box(store), serving)
+            let (core, store) = (shards.first, stores.stores[0])
+            let sizes = store.value.tableByteCounts()
+            core.commits.tables.withLock { $0 = sizes }
+            let serving = ClusterNode.Serving(shared: core, clock: clock, backups: backups)
+            return cluster.serve(store, serving)
         }
-        let box = Box(StoreWriter(store: store, shared: shared, clock: clock, backups: backups))
-        writer = Thread(name: "store") {
+        for (place, core) in shards.cores.enumerated() {
+            writers.append(startWriter(stores.stores[place], of: core, place))
+        }
+    }
+
+    private func startWriter(
+        _ store: Box<LMDBQueueStore>, of core: SharedBroker, _ place: Int
+    ) -> Thread {
+        let (log, fail) = (log, fail)
+        let writer = Box(
+            StoreWriter(store: store, shared: core, clock: clock, backups: backups, place: place))
+        return Thread(name: place == 0 ? "store" : "store-\(place)") {
             do throws(StoreError) {
-                try box.value.run()
+                try writer.value.run()
             } catch {
                 // Nothing may be acknowledged any more: a second sync would not report whether the
                 // data of the first one is on disk.
@@ -378,7 +377,7 @@ public final class BrokerServer {
         configuration.loopIndex = index
         configuration.connectionsMaximum = settings.limits.connections
         // Each loop gets an equal share. Connections beyond it wait in the kernel.
-        let loopCount = shared.loopHandles.count
+        let loopCount = shards.loopHandles.count
         configuration.pendingMaximum =
             (settings.limits.pendingLogins + loopCount - 1) / loopCount
         configuration.handshakesMaximum = (settings.limits.handshakes + loopCount - 1) / loopCount
@@ -388,10 +387,10 @@ public final class BrokerServer {
         configuration.authenticationMilliseconds =
             UInt64(settings.limits.authenticationSeconds) * 1000
         configuration.clockOffsetMilliseconds = clock.offsetMilliseconds
-        if let gate = shared.gate { configuration.mayAnswerPings = { gate.mayEmit } }
+        if let gate = shards.first.gate { configuration.mayAnswerPings = { gate.mayEmit } }
         let handler = Box(
             BrokerLoopHandler(
-                loopIndex: index, shared: shared, clock: clock, terms: listenerSet.terms,
+                loopIndex: index, shards: shards, clock: clock, terms: listenerSet.terms,
                 identityProofs: listenerSet.identityProofs, trust: trust, rates: rates,
                 packetMaximum: settings.limits.packetMaximum, web: web,
                 passwords: passwords, traces: traces,
@@ -399,7 +398,7 @@ public final class BrokerServer {
         loops.append(
             runLoop(
                 handler, name: "loop-\(index)", configuration: configuration,
-                handle: shared.loopHandles[Int(index)], listeners: listenerSet.listeners))
+                handle: shards.loopHandles[Int(index)], listeners: listenerSet.listeners))
     }
 
     private func startAdministration() throws(StartError) {
@@ -416,11 +415,13 @@ public final class BrokerServer {
             throw .transport(error)
         }
         let service = AdministrationService(
-            shared: shared, clock: clock, log: log, backups: backups, listeners: listenerSet,
+            shards: shards, clock: clock, log: log, backups: backups, listeners: listenerSet,
             web: web, trust: trust, rates: rates, reloads: reloads, passwords: passwords,
             traces: traces, version: version)
-        if shared.gate != nil {
-            shared.setMeanwhile { [clock] in service.serveMeanwhile(at: clock.moment().instant) }
+        if shards.first.gate != nil {
+            shards.first.setMeanwhile { [clock] in
+                service.serveMeanwhile(at: clock.moment().instant)
+            }
         }
         let handler = Box(
             AdministrationLoopHandler(
@@ -432,14 +433,14 @@ public final class BrokerServer {
         web.requests.setExecutor(administrationHandle)
         web.interfaces.queue.setExecutor(administrationHandle)
         let interfaces = web.interfaces
-        let userPasswords = UserPasswords(shared: shared, clock: clock)
+        let userPasswords = UserPasswords(shards: shards, clock: clock)
         passwordHashing = Thread(name: "interfaces") {
             interfaces.check(
                 userPasswords, with: UserPasswordHasher(), clock: userPasswords.clock)
         }
         if let files = interfaces.files {
-            fileThread = Thread(name: "files") { [shared, clock] in
-                files.run(interfaces, shared: shared, clock: clock)
+            fileThread = Thread(name: "files") { [shards, clock] in
+                files.run(interfaces, shards: shards, clock: clock)
             }
         }
         // The first statistics are due now.

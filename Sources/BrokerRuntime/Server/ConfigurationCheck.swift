@@ -21,11 +21,22 @@ public enum ConfigurationCheck {
             try check(
                 directory: settings.dataDirectory,
                 files: [LMDBQueueStore.dataFileName, BrokerServer.ticketKeyFile])
+            let map = ShardMap(settings.shards)
+            for place in 1..<map.count {
+                let directory = map.directory(of: place, in: settings.dataDirectory)
+                var information = stat()
+                // A start makes the folder of the shards, too.
+                guard stat(directory, &information) == 0 else { continue }
+                try check(directory: directory, files: [LMDBQueueStore.dataFileName])
+            }
             if let directory = settings.files.directory, settings.files.bytesPerApp > 0 {
                 try check(directory: directory, files: [])
             }
         } catch {
             throw .store(error)
+        }
+        if let fault = ShardMap(settings.shards).fault(in: settings.dataDirectory) {
+            throw .shards(fault)
         }
         do throws(CredentialError) {
             _ = try Operators(dataDirectory: settings.dataDirectory)

@@ -208,7 +208,7 @@ extension BrokerServer {
     }
 
     fileprivate func hasApp(_ name: String) -> Bool {
-        shared.enter { $0.broker.hasApp(Array(name.utf8)) }
+        shards[name].enter { $0.broker.hasApp(Array(name.utf8)) }
     }
 
     /// Creates the demo app and one token for each user; they are committed when this returns.
@@ -218,7 +218,7 @@ extension BrokerServer {
         let key = AppKey.mint()
         let minted = users.map { _ in OpaqueToken.mint() }
         let now = clock.moment().unixSeconds
-        try changeAndCommit { (broker) throws(NoRoom) in
+        try changeAndCommit(app) { (broker) throws(NoRoom) in
             let (name, digest) = (Array(app.utf8), Digest(key.key.digest))
             if try !broker.addApp(
                 name, keyDigest: digest, rights: .everything, unixSeconds: now)

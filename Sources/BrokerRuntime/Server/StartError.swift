@@ -21,6 +21,8 @@ public enum StartError: Error, CustomStringConvertible {
     case fullStore
     /// A node of a cluster cannot start, in words.
     case cluster(String)
+    /// The stores do not fit the shards of the configuration, in words.
+    case shards(String)
     /// The store is a node's, and the configuration has no cluster, or the other way round.
     case clusterStore(String)
 
@@ -37,7 +39,7 @@ public enum StartError: Error, CustomStringConvertible {
         case .fullStore:
             "the store has no space for the demo app, or limits.users none for its users; make "
                 + "space, or use another store"
-        case .cluster(let text), .clusterStore(let text): text
+        case .cluster(let text), .clusterStore(let text), .shards(let text): text
         case .file(let call, let path, let code):
             "\(call) failed on \(path): \(String(cString: strerror(code)))"
         case .missingCertificate(let listener):
@@ -59,7 +61,7 @@ public enum StartError: Error, CustomStringConvertible {
         switch self {
         case .transport(.system(call: "bind", _, EADDRINUSE)): .addressInUse
         case .store, .state, .fullStore, .clusterStore: .store
-        case .cluster: .configuration
+        case .cluster, .shards: .configuration
         case .missingCertificate, .tlsFile, .keyFile: .configuration
         case .transport, .credentials, .file: .other
         }

@@ -69,7 +69,8 @@ extension AdministrationService {
         // A user becomes known with the first use of a web token, as with the first login.
         if case .presented(.verified, _)? = credential, let user = call.request.user {
             do throws(AdministrationRefusal) {
-                try makeKnown(Array(user.user.utf8), app: Array(user.app.utf8))
+                try serving(user.app).makeKnown(
+                    Array(user.user.utf8), app: Array(user.app.utf8))
             } catch {
                 return SourceExecutor.answer(SourceRefusal(error), at: call.request.route.interface)
             }

@@ -5,28 +5,28 @@ import SourceInterfaces
 
 /// Answers for the user of a credential, on any thread.
 struct CoreChatAccess: ChatAccess {
-    let shared: SharedBroker
+    let shards: Shards
     /// Nil for a request that needs no token.
     let credential: APICredential?
 
     func isMember(_ user: String, of group: String, app: String) -> Bool {
-        shared.look {
+        shards[app].look {
             $0.isMember(Array(user.utf8), ofGroup: Array(group.utf8), app: Array(app.utf8))
         }
     }
 
     func hasGroup(_ group: String, app: String) -> Bool {
-        shared.look { $0.groupDescription(app: Array(app.utf8), Array(group.utf8)) } != nil
+        shards[app].look { $0.groupDescription(app: Array(app.utf8), Array(group.utf8)) } != nil
     }
 
     func maySend(to user: String) -> Bool {
         guard let sender else { return false }
-        return shared.look { $0.maySend(to: Array(user.utf8), as: sender) }
+        return shards[sender.app].look { $0.maySend(to: Array(user.utf8), as: sender) }
     }
 
     func takesMembership(of user: String) -> Bool {
         guard let sender else { return false }
-        return shared.look {
+        return shards[sender.app].look {
             $0.takesMembership(of: Array(user.utf8), by: sender.user, app: sender.app)
         }
     }
@@ -43,11 +43,11 @@ struct CoreChatAccess: ChatAccess {
 
 extension CoreChatAccess {
     /// With the rights that a credential has now; nil if it is not valid any more.
-    init?(renewing credential: APICredential?, shared: SharedBroker, unixSeconds now: UInt64) {
+    init?(renewing credential: APICredential?, shards: Shards, unixSeconds now: UInt64) {
         guard case .presented(let presented, let earlier)? = credential,
-            let holder = shared.look({ $0.holder(of: presented, unixSeconds: now) }),
+            let holder = shards.holder(of: presented, unixSeconds: now),
             holder.app == earlier.app, holder.kind == earlier.kind
         else { return nil }
-        self.init(shared: shared, credential: .presented(presented, holder))
+        self.init(shards: shards, credential: .presented(presented, holder))
     }
 }

@@ -7,6 +7,7 @@ import SourceInterfaces
 
 /// What a request to an interface of another system can do.
 struct SourceBackend: SourceOperations {
+    /// That of any shard: each operation finds the one of its app.
     let service: AdministrationService
     /// Nil for a request that needs no token.
     let credential: APICredential?
@@ -50,17 +51,20 @@ struct SourceBackend: SourceOperations {
     }
 
     func isKnown(_ user: String, app: String) -> Bool {
-        service.shared.look { $0.hasUser(Array(user.utf8), app: Array(app.utf8)) }
+        service.shards[app].look { $0.hasUser(Array(user.utf8), app: Array(app.utf8)) }
     }
 
     func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply {
-        try refusing { () throws(AdministrationRefusal) in try service.addUser(request) }
+        try refusing(request.app) { (service) throws(AdministrationRefusal) in
+            try service.addUser(request)
+        }
     }
 
     func isValid(_ target: SetWakeTarget) -> Bool { WakeTarget(target).fault == nil }
 
     func setIfPossible(_ target: SetWakeTarget) {
         // A device has one push token of a service, and a new one replaces it.
+        let service = service.serving(target.app)
         let known = try? service.list(ListWakeTargets(app: target.app, user: target.user))
         for former in known?.targets ?? []
         where former.kind == target.kind && former.device == target.device
@@ -73,11 +77,13 @@ struct SourceBackend: SourceOperations {
     }
 
     func register(_ request: SetPassword) throws(SourceRefusal) -> Bool {
-        try refusing { () throws(AdministrationRefusal) in try service.register(request) }
+        try refusing(request.app) { (service) throws(AdministrationRefusal) in
+            try service.register(request)
+        }
     }
 
     func secondsOfPassword(of user: SourceUser, hash: String) -> UInt64? {
-        let passwords = UserPasswords(shared: service.shared, clock: service.clock)
+        let passwords = UserPasswords(shards: service.shards, clock: service.clock)
         guard let password = passwords.password(of: user), password.hash == Array(hash.utf8) else {
             return nil
         }
@@ -86,23 +92,31 @@ struct SourceBackend: SourceOperations {
     }
 
     func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply {
-        try refusing { () throws(AdministrationRefusal) in try service.mint(request) }
+        try refusing(request.app) { (service) throws(AdministrationRefusal) in
+            try service.mint(request)
+        }
     }
 
     func list(_ request: ListTokens) throws(SourceRefusal) -> ListTokens.Reply {
-        try refusing { () throws(AdministrationRefusal) in try service.listTokens(request) }
+        try refusing(request.selection.app) { (service) throws(AdministrationRefusal) in
+            try service.listTokens(request)
+        }
     }
 
     func revoke(_ request: RevokeTokens) throws(SourceRefusal) -> RevokeTokens.Reply {
-        try refusing { () throws(AdministrationRefusal) in try service.revoke(request) }
+        try refusing(request.selection.app) { (service) throws(AdministrationRefusal) in
+            try service.revoke(request)
+        }
     }
 
     func create(_ request: CreateGroup) throws(SourceRefusal) -> CreateGroup.Reply {
-        try refusing { () throws(AdministrationRefusal) in try service.createGroup(request) }
+        try refusing(request.app) { (service) throws(AdministrationRefusal) in
+            try service.createGroup(request)
+        }
     }
 
     func groups(of user: String, app: String) -> [ListGroups.Group] {
-        service.shared.look {
+        service.shards[app].look {
             $0.groups(
                 ofMember: Array(user.utf8), app: Array(app.utf8),
                 countMaximum: SourceLimits.dialogsMaximum)
@@ -110,7 +124,7 @@ struct SourceBackend: SourceOperations {
     }
 
     func openGroups(app: String) -> [ListGroups.Group] {
-        service.shared.look {
+        service.shards[app].look {
             $0.openGroups(
                 app: Array(app.utf8), countMaximum: SourceLimits.dialogsMaximum,
                 ownerCountMaximum: SourceLimits.openDialogsPerOwnerMaximum)
@@ -118,7 +132,7 @@ struct SourceBackend: SourceOperations {
     }
 
     private var access: CoreChatAccess {
-        CoreChatAccess(shared: service.shared, credential: credential)
+        CoreChatAccess(shards: service.shards, credential: credential)
     }
 
     func isMember(_ user: String, of group: String, app: String) -> Bool {
@@ -132,25 +146,33 @@ struct SourceBackend: SourceOperations {
     func takesMembership(of user: String) -> Bool { access.takesMembership(of: user) }
 
     func show(_ request: ShowGroup) throws(SourceRefusal) -> ShowGroup.Reply {
-        try refusing { () throws(AdministrationRefusal) in try service.showGroup(request) }
+        try refusing(request.app) { (service) throws(AdministrationRefusal) in
+            try service.showGroup(request)
+        }
     }
 
     func change(_ request: ChangeMember) throws(SourceRefusal) -> ChangeMember.Reply {
-        try refusing { () throws(AdministrationRefusal) in try service.change(request) }
+        try refusing(request.app) { (service) throws(AdministrationRefusal) in
+            try service.change(request)
+        }
     }
 
     func change(_ request: ChangeGroup) throws(SourceRefusal) -> ChangeGroup.Reply {
-        try refusing { () throws(AdministrationRefusal) in try service.change(request) }
+        try refusing(request.app) { (service) throws(AdministrationRefusal) in
+            try service.change(request)
+        }
     }
 
     func list(_ request: ListConversations) throws(SourceRefusal) -> ListConversations.Reply {
-        try refusing { () throws(AdministrationRefusal) in try service.list(request) }
+        try refusing(request.app) { (service) throws(AdministrationRefusal) in
+            try service.list(request)
+        }
     }
 
     func list(
         _ request: ListHistory, seenBy user: String
     ) throws(SourceRefusal) -> ListHistory.Reply {
-        try refusing { () throws(AdministrationRefusal) in
+        try refusing(request.app) { (service) throws(AdministrationRefusal) in
             try service.list(request, seenBy: user)
         }
     }
@@ -159,17 +181,19 @@ struct SourceBackend: SourceOperations {
         of conversation: ConversationName, by users: [String], app: String
     ) -> [UInt64] {
         let selection = ConversationSelection(app: app, conversation)
-        return service.shared.look {
+        return service.shards[app].look {
             $0.readMarks(of: selection, by: users.map { Array($0.utf8) })
         }
     }
 
     func mark(_ request: MarkConversation) throws(SourceRefusal) -> MarkConversation.Reply {
-        try refusing { () throws(AdministrationRefusal) in try service.mark(request) }
+        try refusing(request.app) { (service) throws(AdministrationRefusal) in
+            try service.mark(request)
+        }
     }
 
     func send(_ request: SendMessage) throws(SourceRefusal) -> SendMessage.Reply {
-        try refusing { () throws(AdministrationRefusal) in
+        try refusing(request.app) { (service) throws(AdministrationRefusal) in
             switch try service.begin(request, by: credential) {
             case .complete(let reply): return reply
             case .pending(let send):
@@ -181,11 +205,12 @@ struct SourceBackend: SourceOperations {
         }
     }
 
+    /// - Parameter app: whose shard carries the operation out.
     private func refusing<Reply>(
-        _ body: () throws(AdministrationRefusal) -> Reply
+        _ app: String, _ body: (AdministrationService) throws(AdministrationRefusal) -> Reply
     ) throws(SourceRefusal) -> Reply {
         do throws(AdministrationRefusal) {
-            return try body()
+            return try body(service.serving(app))
         } catch {
             throw SourceRefusal(error)
         }

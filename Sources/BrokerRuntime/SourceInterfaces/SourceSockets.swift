@@ -20,7 +20,7 @@ import WireFormat
 final class SourceSockets {
     private let services: WebServices
     private let loopIndex: UInt8
-    private let shared: SharedBroker
+    private let shards: Shards
     private let rates: ClientRates
     private let clock: BrokerClock
     private let log: LogWriter
@@ -62,7 +62,7 @@ final class SourceSockets {
     }
 
     init(
-        _ services: WebServices, loopIndex: UInt8, shared: SharedBroker, rates: ClientRates,
+        _ services: WebServices, loopIndex: UInt8, shards: Shards, rates: ClientRates,
         clock: BrokerClock, packetMaximum: Int, log: LogWriter
     ) {
         messageByteCountMaximum =
@@ -74,7 +74,7 @@ final class SourceSockets {
         self.services = services
         self.log = log
         self.loopIndex = loopIndex
-        self.shared = shared
+        self.shards = shards
         self.rates = rates
         self.clock = clock
     }
@@ -279,7 +279,7 @@ final class SourceSockets {
     }
 
     /// Whether a node of a cluster has its lease: without one clients are to leave it.
-    private var mayEmit: Bool { shared.gate?.mayEmit ?? true }
+    private var mayEmit: Bool { shards.first.gate?.mayEmit ?? true }
 
     var hasHeldPings: Bool { !heldPings.isEmpty }
 
@@ -373,7 +373,7 @@ final class SourceSockets {
 
     private func holder(of socket: SourceSocket, at now: Instant) -> CredentialHolder? {
         let unixSeconds = clock.moment(at: now).unixSeconds
-        return shared.look { $0.holder(of: socket.credential, unixSeconds: unixSeconds) }
+        return shards.holder(of: socket.credential, unixSeconds: unixSeconds)
     }
 
     // MARK: - Events
@@ -558,7 +558,7 @@ extension SourceSockets: MessageRelay {
         let key = StateKey(
             app: app, group: Array(group.utf8), event: event, form: socket.form)
         if let known = states[key] { return known }
-        let found = shared.look { $0.groupDescription(app: app, key.group) }
+        let found = shards[app].look { $0.groupDescription(app: app, key.group) }
         guard let found else { return nil }
         func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
         let data = DiuitEvents.state(

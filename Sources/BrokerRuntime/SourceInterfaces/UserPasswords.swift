@@ -8,7 +8,7 @@ import SourceInterfaces
 /// The passwords whose user name is the user. One that has a device or rights of its own is none
 /// for an interface, whose logins have all rights of the app.
 struct UserPasswords: RegisteredPasswords {
-    let shared: SharedBroker
+    let shards: Shards
     let clock: BrokerClock
 
     func hash(of user: SourceUser) -> String? {
@@ -18,7 +18,7 @@ struct UserPasswords: RegisteredPasswords {
     /// The password that opens logins of a user; nil if there is none now.
     func password(of user: SourceUser) -> RegisteredPassword? {
         let name = Array(user.user.utf8)
-        let found = shared.look { $0.password(name, app: Array(user.app.utf8)) }
+        let found = shards[user.app].look { $0.password(name, app: Array(user.app.utf8)) }
         guard let found, found.user == name, found.device == nil, found.rights == nil,
             clock.moment().unixSeconds < found.expiresUnixSeconds
         else { return nil }

@@ -13,8 +13,8 @@ struct StatisticsSources {
         let failures: UInt64
     }
 
-    let counters: Counters
-    let gauges: Gauges
+    var counters: Counters
+    var gauges: Gauges
     let loops: [LoopCounters]
     let rates: ClientRates.Counts
     let web: WebListeners.Counts

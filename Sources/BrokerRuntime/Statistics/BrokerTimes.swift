@@ -17,14 +17,16 @@ struct BrokerTimes {
     let commit: Histogram
 
     /// Those of a broker now.
-    init(of shared: SharedBroker) {
+    init(of shards: Shards) {
         func sum(_ histogram: (LoopHandle) -> PublishedHistogram) -> Histogram {
-            shared.loopHandles.reduce(into: Histogram()) { $0 += histogram($1).read() }
+            shards.loopHandles.reduce(into: Histogram()) { $0 += histogram($1).read() }
         }
-        acknowledgement = shared.look { $0.acknowledgementTimes }
+        acknowledgement = shards.cores.reduce(into: Histogram()) { sum, core in
+            sum += core.look { $0.acknowledgementTimes }
+        }
         delivery = sum { $0.deliveryTimes }
         turn = sum { $0.turnTimes }
-        commit = shared.commits.times.read()
+        commit = shards.cores.reduce(into: Histogram()) { $0 += $1.commits.times.read() }
     }
 
     /// For `martlet stats`.

@@ -23,8 +23,13 @@ struct MetricHistogram {
     }
 
     /// Those of a broker.
-    static func all(_ times: BrokerTimes, of commits: CommitMeasurements) -> [MetricHistogram] {
-        [
+    ///
+    /// - Parameter commits: of the stores of all shards.
+    static func all(_ times: BrokerTimes, of commits: [CommitMeasurements]) -> [MetricHistogram] {
+        func sum(_ histogram: (CommitMeasurements) -> PublishedHistogram) -> Histogram {
+            commits.reduce(into: Histogram()) { $0 += histogram($1).read() }
+        }
+        return [
             MetricHistogram(
                 name: "martlet_loop_turn_duration_seconds",
                 help: "Time of a turn of an event loop, without its wait for events",
@@ -43,10 +48,10 @@ struct MetricHistogram {
                 unit: .seconds, values: times.commit),
             MetricHistogram(
                 name: "martlet_store_commit_messages", help: "Messages that a commit stored",
-                exponents: 0...16, unit: .messages, values: commits.messageCounts.read()),
+                exponents: 0...16, unit: .messages, values: sum { $0.messageCounts }),
             MetricHistogram(
                 name: "martlet_store_commit_bytes", help: "Size of the messages of a commit",
-                exponents: 8...28, unit: .bytes, values: commits.byteCounts.read()),
+                exponents: 8...28, unit: .bytes, values: sum { $0.byteCounts }),
         ]
     }
 

@@ -20,8 +20,11 @@ enum PrometheusText {
     }
 
     /// The whole page.
+    ///
+    /// - Parameter shards: the statistics of each shard; none if there is one.
     static func text(
-        _ statistics: BrokerStatistics, histograms: [MetricHistogram] = [],
+        _ statistics: BrokerStatistics, shards: [ShardValues] = [],
+        histograms: [MetricHistogram] = [],
         tables: [(name: String, byteCount: UInt64)] = [], as form: Form = .plain
     ) -> [UInt8] {
         var text = ""
@@ -47,6 +50,7 @@ enum PrometheusText {
                 kind: statistic.kind.rawValue,
                 help: help(statistic.meaning, unit: isDays ? "seconds" : statistic.unit))
         }
+        append(shards, to: &text, as: form)
         if !tables.isEmpty {
             let name = "martlet_store_table_bytes"
             append(
@@ -63,6 +67,26 @@ enum PrometheusText {
         }
         if form == .openMetrics { text += "# EOF\n" }
         return Array(text.utf8)
+    }
+
+    /// Writes a metric for each statistic of the shards, with the shard as a label. It has another
+    /// name than that of the broker, so that a sum over the labels counts nothing twice.
+    private static func append(_ shards: [ShardValues], to text: inout String, as form: Form) {
+        for (index, one) in (shards.first?.values ?? []).enumerated() {
+            let statistic = one.statistic
+            let own = metricName(of: statistic).dropFirst("martlet_".count)
+            let name = "martlet_shard_\(own)"
+            let family =
+                form == .openMetrics && statistic.kind == .counter
+                ? String(name.dropLast("_total".count)) : name
+            let samples = shards.map { shard in
+                "\(name){shard=\"\(escaped(shard.name))\"} \(shard.values[index].value)"
+            }
+            append(
+                to: &text, samples.joined(separator: "\n"), name: family,
+                kind: statistic.kind.rawValue,
+                help: help("\(statistic.meaning), of a shard", unit: statistic.unit))
+        }
     }
 
     /// `retained messages/bytes` becomes `martlet_retained_messages_bytes`. `_total` and `_count`

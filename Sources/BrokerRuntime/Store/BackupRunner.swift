@@ -1,6 +1,6 @@
-// Makes backups of the running broker's store, one at a time, on a separate thread. The writer's
-// thread owns the store; it creates a snapshot between two batches and continues to commit. The log
-// records the result of every backup.
+// Makes backups of the running broker's stores, one at a time, on a separate thread. A store
+// belongs to the thread of its writer, which creates a snapshot between two batches and continues
+// to commit. The log records the result of every backup.
 
 import Administration
 import Glibc
@@ -13,12 +13,20 @@ final class BackupRunner: Sendable {
         var number: UInt64
         var directory: String
         var progress = CopyProgress()
-        var outcome: Result<CopyReport, StoreError>?
+        var outcome: Result<Report, StoreError>?
+    }
+
+    /// What was copied, of all shards.
+    private struct Report {
+        var byteCount: Int
+        var findings: [String]
+        var findingCount: Int
     }
 
     private enum Handover {
         case idle
-        case requested
+        /// The snapshot of the store of the shard at this place.
+        case requested(place: Int)
         case ready(Result<StoreSnapshot, StoreError>)
     }
 
@@ -31,18 +39,20 @@ final class BackupRunner: Sendable {
 
     private let state = Locked(State())
     private let snapshotReady = WakeSignal()
+    private let map: ShardMap
     private let log: LogWriter
 
-    init(log: LogWriter) {
+    init(_ map: ShardMap = ShardMap(), log: LogWriter) {
+        self.map = map
         self.log = log
     }
 
     /// Starts a backup.
     ///
-    /// - Parameter wakeWriter: wakes the writer's thread.
+    /// - Parameter wakeWriter: wakes the thread of a shard's writer.
     /// - Returns: its status; nil if another backup is running or the broker is stopping.
     func start(
-        _ directory: String, wakeWriter: @escaping @Sendable () -> Void
+        _ directory: String, wakeWriter: @escaping @Sendable (_ place: Int) -> Void
     ) throws(StoreError) -> BackupStatus? {
         // Errors of the directory are reported before the thread starts.
         try LMDBQueueStore.checkDestination(directory)
@@ -57,10 +67,9 @@ final class BackupRunner: Sendable {
         // Only one thread calls this function, so no other backup has started since.
         state.withLock { state in
             state.job = Job(number: (state.job?.number ?? 0) + 1, directory: directory)
-            state.handover = .requested
+            state.handover = .idle
             state.thread = Thread.attempt(name: "backup") { self.run(wakeWriter) }
             guard state.thread == nil else { return }
-            state.handover = .idle
             state.job?.outcome = .failure(
                 .system(call: "pthread_create", path: directory, errno: EAGAIN))
         }
@@ -80,7 +89,7 @@ final class BackupRunner: Sendable {
                 status.isFinished = true
                 status.byteCount = UInt64(report.byteCount)
                 status.findings = Array(
-                    report.verification.findings.prefix(BackupStatus.findingsMaximum))
+                    report.findings.prefix(BackupStatus.findingsMaximum))
             case .failure(let error):
                 status.isFinished = true
                 status.failure = "\(error)"
@@ -103,10 +112,11 @@ final class BackupRunner: Sendable {
         thread?.join()
     }
 
-    /// Creates the requested snapshot, if there is a request. Runs on the writer's thread.
-    func serve(_ store: borrowing LMDBQueueStore) {
+    /// Creates the requested snapshot, if one of this shard is requested. Runs on the thread of its
+    /// writer.
+    func serve(_ store: borrowing LMDBQueueStore, of place: Int = 0) {
         let isRequested = state.withLock {
-            if case .requested = $0.handover { true } else { false }
+            if case .requested(place) = $0.handover { true } else { false }
         }
         guard isRequested else { return }
         let snapshot: Result<StoreSnapshot, StoreError>
@@ -121,17 +131,28 @@ final class BackupRunner: Sendable {
 
     // MARK: The backup's thread
 
-    private func run(_ wakeWriter: () -> Void) {
+    private func run(_ wakeWriter: (_ place: Int) -> Void) {
         guard let job = state.withLock({ $0.job }) else { return }
         log.write(
             .info, .backupStarted,
             fields: ["number": .number(job.number), "directory": .text(job.directory)])
-        let outcome: Result<CopyReport, StoreError>
+        let outcome: Result<Report, StoreError>
         do throws(StoreError) {
-            wakeWriter()
-            let snapshot = try takeSnapshot().get()
-            defer { snapshot.end() }
-            outcome = .success(try snapshot.copy(to: job.directory, progress: job.progress))
+            let reports = try ShardCopies.make(map, in: job.directory) {
+                (place, directory) throws(StoreError) in
+                state.withLock { $0.handover = .requested(place: place) }
+                wakeWriter(place)
+                let snapshot = try takeSnapshot().get()
+                defer { snapshot.end() }
+                return try snapshot.copy(
+                    to: directory, besides: place == 0 ? [ShardMap.folder] : [],
+                    progress: job.progress)
+            }
+            outcome = .success(
+                Report(
+                    byteCount: reports.reduce(0) { $0 + $1.byteCount },
+                    findings: reports.flatMap(\.verification.findings),
+                    findingCount: reports.reduce(0) { $0 + $1.verification.findingCount }))
         } catch {
             outcome = .failure(error)
         }
@@ -151,7 +172,7 @@ final class BackupRunner: Sendable {
         }
     }
 
-    private func logOutcome(_ outcome: Result<CopyReport, StoreError>, of job: Job) {
+    private func logOutcome(_ outcome: Result<Report, StoreError>, of job: Job) {
         switch outcome {
         case .success(let report):
             log.write(
@@ -159,7 +180,7 @@ final class BackupRunner: Sendable {
                 fields: [
                     "number": .number(job.number), "directory": .text(job.directory),
                     "bytes": .number(report.byteCount),
-                    "findings": .number(report.verification.findingCount),
+                    "findings": .number(report.findingCount),
                 ])
         case .failure(let error):
             log.write(

@@ -6,19 +6,24 @@ import QueueStore
 
 /// `martletd --restore DIR`: makes a backup the store of a data directory that has none.
 public enum StoreRestoration {
-    /// Restores a backup. Devices get a new epoch at their next login and resume at 0, because the
-    /// backup lacks the numbers that were assigned after it was made.
+    /// Restores a backup of the stores of all shards. Devices get a new epoch at their next login
+    /// and resume at 0, because the backup lacks the numbers that were assigned after it was made.
     ///
     /// - Returns: the damage in the backup that does not prevent a start.
     @discardableResult
     public static func run(
         _ settings: BrokerSettings, from backup: String
     ) throws(StartError) -> [String] {
+        let map = ShardMap(settings.shards)
+        if let fault = map.fault(in: backup) ?? map.missing(in: backup) { throw .shards(fault) }
         do throws(StoreError) {
-            let report = try LMDBQueueStore.copy(
-                directory: backup, to: settings.dataDirectory, besides: filesBesideStore,
-                options: StoreOptions(settings))
-            return report.verification.findings
+            let reports = try ShardCopies.make(map, in: settings.dataDirectory) {
+                (place, directory) throws(StoreError) in
+                try LMDBQueueStore.copy(
+                    directory: map.directory(of: place, in: backup), to: directory,
+                    besides: place == 0 ? filesBesideStore : [], options: StoreOptions(settings))
+            }
+            return reports.flatMap(\.verification.findings)
         } catch {
             throw .store(error)
         }
@@ -30,7 +35,7 @@ public enum StoreRestoration {
         AdministrationLine.socketName, ClusterLine.socketName, BrokerServer.ticketKeyFile,
         Operators.fileName,
         DevelopmentSetup.variablesFile,
-        DevelopmentSetup.certificateFolder, "lock.mdb",
+        DevelopmentSetup.certificateFolder, "lock.mdb", ShardMap.folder,
     ]
 }
 

@@ -30,6 +30,9 @@ public struct StoreVerification: Sendable {
         _ settings: BrokerSettings, _ mode: RepairMode = .none,
         showing show: (@Sendable (Int) -> Void)? = nil
     ) throws(StartError) -> StoreVerification {
+        if let fault = ShardMap(settings.shards).fault(in: settings.dataDirectory) {
+            throw .shards(fault)
+        }
         guard let show else { return try run(settings, mode, progress: nil) }
         let (progress, end) = (CopyProgress(), WakeSignal())
         let display = Thread(name: "progress") {
@@ -47,7 +50,24 @@ public struct StoreVerification: Sendable {
         return try run(settings, mode, progress: progress)
     }
 
+    /// Checks the stores of all shards, one after the other.
     private static func run(
+        _ settings: BrokerSettings, _ mode: RepairMode, progress: CopyProgress?
+    ) throws(StartError) -> StoreVerification {
+        let map = ShardMap(settings.shards)
+        guard map.count > 1 else { return try runOne(settings, mode, progress: progress) }
+        var lines: [String] = []
+        var isSound = true
+        // The order of the lines is that of the shards; the default one is first.
+        for place in 0..<map.count {
+            let one = try runOne(map.settings(of: place, settings), mode, progress: progress)
+            lines += ["shard \(map.names[place]):", one.text]
+            isSound = isSound && one.isSound
+        }
+        return StoreVerification(text: lines.joined(separator: "\n"), isSound: isSound)
+    }
+
+    private static func runOne(
         _ settings: BrokerSettings, _ mode: RepairMode, progress: CopyProgress?
     ) throws(StartError) -> StoreVerification {
         let examination = try StoreExamination(settings, progress: progress)

@@ -9,10 +9,12 @@ import QueueStore
 
 /// Executes the core's batches until it is stopped.
 struct StoreWriter: ~Copyable {
-    private var store: LMDBQueueStore
+    private let store: Box<LMDBQueueStore>
     private let shared: SharedBroker
     private let clock: BrokerClock
     private let backups: BackupRunner
+    /// The shard's place, which backups name.
+    private let place: Int
     private var batch = StoreBatch()
     private var result = StoreResult()
     /// When the sizes of the tables are read again.
@@ -20,14 +22,15 @@ struct StoreWriter: ~Copyable {
     private static let tablesIntervalNanoseconds: UInt64 = 1_000_000_000
 
     init(
-        store: consuming LMDBQueueStore, shared: SharedBroker, clock: BrokerClock,
-        backups: BackupRunner
+        store: Box<LMDBQueueStore>, shared: SharedBroker, clock: BrokerClock,
+        backups: BackupRunner, place: Int
     ) {
         self.backups = backups
+        self.place = place
         self.store = store
         self.shared = shared
         self.clock = clock
-        let sizes = self.store.tableByteCounts()
+        let sizes = store.value.tableByteCounts()
         shared.commits.tables.withLock { $0 = sizes }
     }
 
@@ -43,23 +46,23 @@ struct StoreWriter: ~Copyable {
                 try carryOut()
                 shared.finish(result, at: clock.moment())
             }
-            backups.serve(store)
+            backups.serve(store.value, of: place)
             try releasePages()
         }
     }
 
     /// Executes the batch and measures it. Batches that change nothing commit nothing.
     private mutating func carryOut() throws(StoreError) {
-        guard batch.changesStore else { return try store.carryOut(batch, into: &result) }
+        guard batch.changesStore else { return try store.value.carryOut(batch, into: &result) }
         let begin = EventLoop.readNanoseconds()
-        try store.carryOut(batch, into: &result)
+        try store.value.carryOut(batch, into: &result)
         let end = EventLoop.readNanoseconds()
         let commits = shared.commits
         commits.times.record((end - begin) / 1_000)
         commits.messageCounts.record(UInt64(batch.messages.count))
         commits.byteCounts.record(UInt64(batch.blocks.count))
         if end >= tablesDue {
-            let sizes = store.tableByteCounts()
+            let sizes = store.value.tableByteCounts()
             commits.tables.withLock { $0 = sizes }
             tablesDue = end + Self.tablesIntervalNanoseconds
         }
@@ -69,8 +72,8 @@ struct StoreWriter: ~Copyable {
     /// on this thread, so none can begin meanwhile.
     private mutating func releasePages() throws(StoreError) {
         let now = clock.moment().instant
-        guard store.keepsPages(at: now), !backups.isRunning else { return }
-        try store.releasePages(at: now)
+        guard store.value.keepsPages(at: now), !backups.isRunning else { return }
+        try store.value.releasePages(at: now)
         malloc_trim(0)
     }
 

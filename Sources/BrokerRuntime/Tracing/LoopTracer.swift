@@ -50,7 +50,7 @@ final class LoopTracer {
     }
 
     private let registry: TraceRegistry
-    private let shared: SharedBroker
+    private let shards: Shards
     private let loop: UInt8
     private var version: UInt64 = 0
     private var targets: [TraceTarget] = []
@@ -66,9 +66,9 @@ final class LoopTracer {
     /// The address of the peer whose bytes are read.
     private var address = ""
 
-    init(_ registry: TraceRegistry, shared: SharedBroker, loop: UInt8, at moment: Moment) {
+    init(_ registry: TraceRegistry, shards: Shards, loop: UInt8, at moment: Moment) {
         self.registry = registry
-        self.shared = shared
+        self.shards = shards
         self.loop = loop
         self.moment = moment
     }
@@ -103,7 +103,7 @@ final class LoopTracer {
         _ target: TraceTarget, conversations: borrowing ConversationTable,
         in loop: borrowing some BrokerLoop & ~Copyable
     ) {
-        let owners = shared.enter(from: self.loop) {
+        let owners = shards[target.app].enter(from: self.loop) {
             $0.broker.connections(
                 ofUser: target.user, device: target.device, app: target.app, loop: self.loop,
                 countMaximum: TraceLimits.connectionCountMaximum + 1)
@@ -402,7 +402,7 @@ final class LoopTracer {
 
     /// Asks the core for the user of an accepted login.
     private func decide(_ place: TracedPlace, connection: ConnectionID) {
-        guard let owner = shared.enter(from: loop, { $0.broker.owner(of: connection) }) else {
+        guard let owner = shards.owner(of: connection) else {
             // It has ended already.
             undecided[place] = nil
             return

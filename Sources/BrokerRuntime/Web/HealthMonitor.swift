@@ -1,5 +1,5 @@
-// Measures on the main thread whether the event loops turn and the writer commits, for the health
-// page of web listeners.
+// Measures on the main thread whether the event loops turn and the writers of the shards commit,
+// for the health page of web listeners.
 
 import NetTransport
 import Primitives
@@ -10,12 +10,22 @@ struct HealthMonitor {
     /// False without a web listener, so that idle loops are not woken.
     let wakesLoops: Bool
     private var loops: [Progress] = []
-    private var commits = Progress(value: 0, since: Instant(milliseconds: 0))
+    /// By the places of the shards.
+    private var commits: [Progress] = []
 
     /// A counter, and the time at which it increased last.
     private struct Progress {
         var value: UInt64
         var since: Instant
+    }
+
+    /// The state of one shard's store.
+    struct Store {
+        /// The number of the last committed batch.
+        var committed: UInt64
+        /// Whether no other batch waits for its commit.
+        var isIdle: Bool
+        var isFull: Bool
     }
 
     /// Longer than a turn or a commit takes on a slow machine: a slow disk takes a second for a
@@ -29,12 +39,10 @@ struct HealthMonitor {
 
     /// - Parameters:
     ///   - turns: the turns of each event loop. All loops are woken each time.
-    ///   - committed: the number of the last committed batch.
-    ///   - isIdle: whether no other batch waits for its commit.
-    mutating func note(
-        turns: [UInt64], committed: UInt64, isIdle: Bool, isFull: Bool, at now: Instant
-    ) {
-        health.set(.storeFull, isFull)
+    ///   - stores: those of all shards.
+    mutating func note(turns: [UInt64], stores: [Store], at now: Instant) {
+        // While one has room, the broker takes messages of its apps.
+        health.set(.storeFull, stores.allSatisfy(\.isFull))
         guard wakesLoops else { return }
         if loops.isEmpty { loops = turns.map { Progress(value: $0, since: now) } }
         var isStuck = false
@@ -43,10 +51,13 @@ struct HealthMonitor {
             isStuck = isStuck || isLate(loops[index], at: now)
         }
         health.set(.loopStuck, isStuck)
-        if isIdle || commits.value != committed {
-            commits = Progress(value: committed, since: now)
+        if commits.isEmpty { commits = stores.map { Progress(value: $0.committed, since: now) } }
+        for (place, store) in stores.enumerated()
+        where store.isIdle || commits[place].value != store.committed {
+            commits[place] = Progress(value: store.committed, since: now)
         }
-        health.set(.commitStuck, isLate(commits, at: now))
+        let isCommitStuck = commits.contains { isLate($0, at: now) }
+        health.set(.commitStuck, isCommitStuck)
     }
 
     private func isLate(_ progress: Progress, at now: Instant) -> Bool {

@@ -81,7 +81,7 @@ extension WebConnections {
         _ stream: LogStream, answering answer: Answer, on connection: ConnectionID,
         in loop: inout some BrokerLoop & ~Copyable
     ) {
-        let handle = credentials.shared.loopHandles[Int(loopIndex)]
+        let handle = credentials.shards.loopHandles[Int(loopIndex)]
         guard let last = log.feed.beginStream(of: loopIndex, handle) else {
             var response = HTTPResponse.problem(
                 .unavailable, "there are \(LogFeed.streamCountMaximum) streams of operators",

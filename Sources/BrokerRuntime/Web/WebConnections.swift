@@ -104,11 +104,11 @@ struct WebConnections: ~Copyable {
     }
 
     init(
-        _ services: WebServices, loopIndex: UInt8, shared: SharedBroker, trust: ClientTrust,
+        _ services: WebServices, loopIndex: UInt8, shards: Shards, trust: ClientTrust,
         rates: ClientRates, clock: BrokerClock, log: LogWriter
     ) {
         self.services = services
-        credentials = APICredentials(shared: shared, operators: services.operators)
+        credentials = APICredentials(shards: shards, operators: services.operators)
         self.trust = trust
         self.rates = rates
         self.loopIndex = loopIndex

@@ -64,6 +64,13 @@ extension LMDBQueueStore {
     public static func checkDestination(_ path: String) throws(StoreError) {
         try CopyDestination.check(path)
     }
+
+    /// Removes a copy that was made and is not wanted, and its directory if nothing else is there.
+    public static func removeCopy(_ path: String) {
+        unlink(path + "/" + Environment.dataFile)
+        unlink(path + "/" + DirectoryLock.fileName)
+        rmdir(path)
+    }
 }
 
 /// Free space of a disk.

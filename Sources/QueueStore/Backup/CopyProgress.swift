@@ -12,7 +12,8 @@ public final class CopyProgress: Sendable {
 
     /// Bytes read so far, of the original and then of the copy.
     public var doneByteCount: Int { done.load(ordering: .relaxed) }
-    /// The maximum of bytes to read: twice those of the original, free pages included.
+    /// The maximum of bytes to read: twice those of the originals that were begun, free pages
+    /// included.
     public var totalByteCount: Int { total.load(ordering: .relaxed) }
 
     /// Makes the copy fail at its next page.
@@ -21,7 +22,7 @@ public final class CopyProgress: Sendable {
     }
 
     func begin(totalByteCount: Int) {
-        total.store(totalByteCount, ordering: .relaxed)
+        total.add(totalByteCount, ordering: .relaxed)
     }
 
     func advance(byByteCount count: Int) throws(StoreError) {

@@ -25,7 +25,8 @@ enum StatsCommand {
         }
     }
 
-    /// One line per counter, with its change since the last time, then the latencies.
+    /// One line per counter, with its change since the last time, then the latencies, then the
+    /// counters of each of several shards.
     private static func text(
         _ reply: ReadStatistics.Reply, since earlierReply: ReadStatistics.Reply?
     ) -> String {
@@ -46,6 +47,14 @@ enum StatsCommand {
         lines.append(latency(of: "deliveries", reply, since: earlierReply, in: \.delivery))
         lines.append(latency(of: "turns", reply, since: earlierReply, in: \.turn))
         lines.append(latency(of: "commits", reply, since: earlierReply, in: \.commit))
+        for shard in reply.shards ?? [] {
+            lines.append("shard \(printable(shard.name)):")
+            let width = shard.counters.map(\.name.count).max() ?? 0
+            for counter in shard.counters {
+                let padding = String(repeating: " ", count: width - counter.name.count)
+                lines.append("  \(printable(counter.name))\(padding)  \(counter.value)")
+            }
+        }
         return lines.joined(separator: "\n")
     }
 
@@ -81,11 +90,18 @@ enum StatsCommand {
         jsonLine(
             StatisticsLine(
                 version: reply.brokerVersion, uptimeSeconds: reply.uptimeSeconds,
-                counters: values(of: reply), latencies: reply.latencies))
+                counters: values(of: reply), latencies: reply.latencies,
+                shards: reply.shards.map { shards in
+                    Dictionary(shards.map { ($0.name, values(of: $0.counters)) }) { $1 }
+                }))
     }
 
     private static func values(of reply: ReadStatistics.Reply) -> [String: UInt64] {
-        Dictionary(reply.counters.map { ($0.name, $0.value) }) { $1 }
+        values(of: reply.counters)
+    }
+
+    private static func values(of counters: [ReadStatistics.Counter]) -> [String: UInt64] {
+        Dictionary(counters.map { ($0.name, $0.value) }) { $1 }
     }
 }
 
@@ -95,4 +111,6 @@ private struct StatisticsLine: Encodable {
     let uptimeSeconds: UInt64
     let counters: [String: UInt64]
     let latencies: ReadStatistics.Latencies
+    /// By the names of the shards; absent if there is one.
+    let shards: [String: [String: UInt64]]?
 }

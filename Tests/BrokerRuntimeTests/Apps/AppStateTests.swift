@@ -12,7 +12,7 @@ import Testing
         let broker = try RunningBroker()
         try broker.makeApp("plant")
         _ = try broker.makeTokens("ann", "bob", app: "plant")
-        let hasBegun = broker.server.shared.enter {
+        let hasBegun = broker.server.shards.first.enter {
             $0.broker.beginDeletion(ofApp: Array("plant".utf8))
         }
         #expect(hasBegun)

@@ -20,7 +20,7 @@ private final class Site: CustomReflectable {
         broker = try RunningBroker { $0.apps = Self.apps }
         let server = broker.server
         sockets = SourceSockets(
-            server.web, loopIndex: 0, shared: server.shared, rates: server.rates,
+            server.web, loopIndex: 0, shards: server.shards, rates: server.rates,
             clock: server.clock, packetMaximum: 1 << 20, log: server.log)
         loop.now = server.clock.moment().instant
         sockets.open(loop.connection, .plain, in: &loop)

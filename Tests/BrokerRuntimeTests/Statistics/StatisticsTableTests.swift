@@ -33,7 +33,9 @@ struct StatisticsTableTests {
 
     @Test func `has every counter of the core, and no revocation list without one`() throws {
         let server = try RunningBroker().server
-        var (counters, gauges) = server.shared.enter { ($0.broker.counters, $0.broker.gauges()) }
+        var (counters, gauges) = server.shards.first.enter {
+            ($0.broker.counters, $0.broker.gauges())
+        }
         // Every counter has another value.
         withUnsafeMutableBytes(of: &counters) { bytes in
             for index in 0..<bytes.count / 8 {
@@ -81,8 +83,9 @@ struct StatisticsTableTests {
     }
 
     @Test func `has its histograms on the page`() throws {
-        let shared = try RunningBroker().server.shared
-        let histograms = MetricHistogram.all(BrokerTimes(of: shared), of: shared.commits)
+        let shards = try RunningBroker().server.shards
+        let histograms = MetricHistogram.all(
+            BrokerTimes(of: shards), of: shards.cores.map(\.commits))
         let page = try String(contentsOf: Self.page, encoding: .utf8)
         let listed = page.matches(of: #/\| `(martlet_\w+)` \| (\w+) \|/#)
         #expect(listed.map { "\($0.1)" } == histograms.map(\.name))

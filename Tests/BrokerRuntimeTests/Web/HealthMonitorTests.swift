@@ -20,7 +20,9 @@ struct HealthMonitorTests {
         health.set(.starting, false)
         func look(_ seconds: UInt64, turns: [UInt64]) -> BrokerHealth.Finding {
             monitor.note(
-                turns: turns, committed: 0, isIdle: true, isFull: false, at: Self.at(seconds))
+                turns: turns,
+                stores: [HealthMonitor.Store(committed: 0, isIdle: true, isFull: false)],
+                at: Self.at(seconds))
             return health.current
         }
         #expect(look(100, turns: [5, 5]) == [])
@@ -37,8 +39,10 @@ struct HealthMonitorTests {
         func look(_ seconds: UInt64, committed: UInt64, isIdle: Bool) -> BrokerHealth.Finding {
             turns += 1
             monitor.note(
-                turns: [turns], committed: committed, isIdle: isIdle, isFull: false,
-                at: Self.at(seconds))
+                turns: [turns],
+                stores: [
+                    HealthMonitor.Store(committed: committed, isIdle: isIdle, isFull: false)
+                ], at: Self.at(seconds))
             return health.current
         }
         #expect(look(100, committed: 3, isIdle: true) == [])

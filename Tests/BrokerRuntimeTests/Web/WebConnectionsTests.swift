@@ -30,7 +30,7 @@ private final class Site: CustomReflectable {
         }
         let server = broker.server
         web = WebConnections(
-            server.web, loopIndex: 0, shared: server.shared, trust: server.trust,
+            server.web, loopIndex: 0, shards: server.shards, trust: server.trust,
             rates: server.rates, clock: server.clock, log: server.log)
         let isWebListener = (0...1).map { web.open(loop.connection, tag: $0) }
         #expect(isWebListener == [false, true])

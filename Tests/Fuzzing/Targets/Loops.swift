@@ -138,7 +138,7 @@ final class FuzzedLoops {
         loops = (0..<Self.loopCount).map { loop in
             FuzzedLoop(
                 BrokerLoopHandler(
-                    loopIndex: UInt8(loop), shared: shared, clock: clock,
+                    loopIndex: UInt8(loop), shards: Shards(shared), clock: clock,
                     terms: [
                         ListenerTerms(allowsAnonymous: settings & 0x10 != 0), ListenerTerms(),
                     ],

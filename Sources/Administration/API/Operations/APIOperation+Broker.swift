@@ -27,6 +27,9 @@ extension APIOperation {
                 ["acknowledgement", "delivery", "turn", "commit"].map { name in
                     .objects(name, .number("upToMicroseconds"), .number("count"))
                 }),
+            .objects(
+                optional: "shards",
+                [.text("name"), .objects("counters", .text("name"), .number("value"))]),
         ]
     ) { _ in .readStatistics(ReadStatistics()) }
 

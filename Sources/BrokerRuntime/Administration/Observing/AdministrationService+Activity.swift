@@ -19,16 +19,22 @@ final class QueueDepths: Sendable {
     /// How long what was found is told again.
     private static let validMilliseconds: UInt64 = 1_000
 
-    func deepest(of shared: SharedBroker, at now: Instant) -> [DeepestQueues.Found] {
+    func deepest(of shards: Shards, at now: Instant) -> [DeepestQueues.Found] {
         if let found = known.withLock({ known in
             known.time.map { now.milliseconds(since: $0) < Self.validMilliseconds } == true
                 ? known.found : nil
         }) {
             return found
         }
-        var search = DeepestQueues(countMaximum: ReadActivity.countMaximum)
-        shared.enterInSlices { $0.broker.advance(&search) }
-        let found = search.found
+        var found = shards.cores.flatMap { core in
+            var search = DeepestQueues(countMaximum: ReadActivity.countMaximum)
+            core.enterInSlices { $0.broker.advance(&search) }
+            return search.found
+        }
+        if shards.cores.count > 1 {
+            found.sort { $0.count > $1.count }
+            found = Array(found.prefix(ReadActivity.countMaximum))
+        }
         known.withLock { $0 = Known(found: found, time: now) }
         return found
     }
@@ -43,7 +49,7 @@ extension AdministrationService {
         return ReadActivity.Reply(
             milliseconds: milliseconds,
             senders: Array(senders(of: loops, in: milliseconds).prefix(limit)),
-            queues: queueDepths.deepest(of: shared, at: clock.moment().instant)
+            queues: queueDepths.deepest(of: shards, at: clock.moment().instant)
                 .prefix(limit).map(ReadActivity.Queue.init),
             readers: readers(of: loops, limit: limit))
     }
@@ -64,7 +70,7 @@ extension AdministrationService {
             let scale = Double(milliseconds) / Double(max(1, loop.milliseconds))
             for sender in loop.senders {
                 // A client that has left is not shown.
-                guard let owner = shared.look({ $0.owner(of: sender.connection) }) else { continue }
+                guard let owner = shards.owner(of: sender.connection) else { continue }
                 let key = Key(app: owner.app, user: owner.user)
                 var sum = sums[key] ?? (0, 0, 0)
                 sum.connections += 1
@@ -87,7 +93,7 @@ extension AdministrationService {
     private func readers(of loops: [LoopActivity], limit: Int) -> [ReadActivity.Reader] {
         let slowest = loops.flatMap(\.readers).sorted { $0.unsentByteCount > $1.unsentByteCount }
         return slowest.prefix(limit).compactMap { reader in
-            shared.look { $0.owner(of: reader.connection) }.map { owner in
+            shards.owner(of: reader.connection).map { owner in
                 ReadActivity.Reader(
                     app: Self.text(owner.app), user: Self.text(owner.user),
                     device: Self.text(owner.device),

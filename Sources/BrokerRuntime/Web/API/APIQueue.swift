@@ -34,7 +34,7 @@ struct APIRequest: Sendable {
     /// The search of a list that has begun; nil for other requests.
     var search: ListSearch?
     /// The recall or replacement that has begun; nil for other requests.
-    var recallNumber: UInt64?
+    var recall: BegunRecall?
 
     var holder: RequestHolder { RequestHolder(credential.principal) }
     var isMessage: Bool { operation.kind == .sendMessage }
@@ -47,8 +47,26 @@ struct APIRequest: Sendable {
     }
 }
 
+/// A recall or replacement that the core of a shard carries out.
+struct BegunRecall: Sendable {
+    /// The shard, which numbers its recalls.
+    let place: Int
+    let number: UInt64
+}
+
 /// The requests that wait and the answers that loops have not taken.
 final class APIQueue: Sendable {
+    private struct HeldNumber: Hashable {
+        let place: Int
+        let number: UInt64
+    }
+
+    private struct Unstored {
+        let batch: UInt64
+        var count = 0
+        var byteCount = 0
+    }
+
     private struct State {
         /// Messages that wait, the oldest first.
         var messages: [APIRequest] = []
@@ -56,8 +74,9 @@ final class APIQueue: Sendable {
         /// turns.
         var others: [RequestHolder: [APIRequest]] = [:]
         var turns: [RequestHolder] = []
-        /// Messages on which a moderator decides, by their numbers. They count as waiting.
-        var held: [UInt64: (request: APIRequest, message: SendMessage)] = [:]
+        /// Messages on which a moderator decides, by their shards and the numbers there. They count
+        /// as waiting.
+        var held: [HeldNumber: (request: APIRequest, message: SendMessage)] = [:]
         /// What waits or is executed.
         var messageCounts = RequestShareCounts(APIQueue.messageShare)
         var otherCounts = RequestShareCounts(APIQueue.requestShare)
@@ -68,9 +87,8 @@ final class APIQueue: Sendable {
         /// By loop.
         var answers: [[Answer]] = []
         var answered: UInt64 = 0
-        /// Messages that were answered before their commit, of the batch ``unstoredBatch``.
-        var (unstoredCount, unstoredByteCount) = (0, 0)
-        var unstoredBatch: UInt64 = 0
+        /// Messages that were answered before their commit, of the last batch of each shard.
+        var unstored: [Int: Unstored] = [:]
 
         mutating func count(_ request: APIRequest, by change: Int) {
             let holder = request.holder
@@ -180,7 +198,12 @@ final class APIQueue: Sendable {
     }
 
     /// Keeps a request until a moderator has decided on its message.
-    func hold(_ request: APIRequest, _ message: SendMessage, as number: UInt64) {
+    ///
+    /// - Parameter place: the shard that holds the message.
+    func hold(
+        _ request: APIRequest, _ message: SendMessage, as number: UInt64, of place: Int
+    ) {
+        let number = HeldNumber(place: place, number: number)
         state.withLock { $0.held[number] = (request, message) }
     }
 
@@ -188,8 +211,10 @@ final class APIQueue: Sendable {
     var hasHeld: Bool { state.withLock { !$0.held.isEmpty } }
 
     /// Removes and returns the request with a held message.
-    func takeHeld(_ number: UInt64) -> (request: APIRequest, message: SendMessage)? {
-        state.withLock { $0.held.removeValue(forKey: number) }
+    func takeHeld(
+        _ number: UInt64, of place: Int
+    ) -> (request: APIRequest, message: SendMessage)? {
+        state.withLock { $0.held.removeValue(forKey: HeldNumber(place: place, number: number)) }
     }
 
     /// Forgets the reads of a connection that has closed: nobody gets their answers. Messages and
@@ -224,20 +249,21 @@ final class APIQueue: Sendable {
 
     /// Notes a message that is answered before its commit.
     ///
-    /// - Parameter batch: the one that stores it.
+    /// - Parameters:
+    ///   - batch: the one that stores it.
+    ///   - place: the shard of that batch.
     /// - Returns: whether the batch has as many as may wait for an answer, so that the next message
     ///   waits for its commit. Otherwise clients that do not wait would fill the memory while the
     ///   disk is slow.
-    func noteUnstored(byteCount: Int, batch: UInt64) -> Bool {
+    func noteUnstored(byteCount: Int, batch: UInt64, of place: Int = 0) -> Bool {
         state.withLock { state in
-            if batch != state.unstoredBatch {
-                (state.unstoredCount, state.unstoredByteCount) = (0, 0)
-                state.unstoredBatch = batch
-            }
-            state.unstoredCount += 1
-            state.unstoredByteCount += byteCount
-            return state.unstoredCount >= Self.messageShare.users
-                || state.unstoredByteCount >= Self.contentByteShare.users
+            var sums = state.unstored[place] ?? Unstored(batch: batch)
+            if batch != sums.batch { sums = Unstored(batch: batch) }
+            sums.count += 1
+            sums.byteCount += byteCount
+            state.unstored[place] = sums
+            return sums.count >= Self.messageShare.users
+                || sums.byteCount >= Self.contentByteShare.users
         }
     }
 

@@ -1,0 +1,164 @@
+// The cores of one event loop beside the first one: which connection belongs to which, and the
+// events that wait for each. A loop decodes and writes for all cores together, so that listeners,
+// sockets, HTTP and traces know no shards; only events and effects are apart.
+
+import BrokerCore
+import BrokerTerms
+import Dialects
+import NetTransport
+import Primitives
+
+/// The part of one loop in the core of one shard.
+final class LoopShard {
+    let shared: SharedBroker
+    fileprivate(set) var schedule = EventSchedule()
+    /// The events of the turn, until the core is entered.
+    fileprivate var events = TurnEvents()
+    /// When the core has to be entered again.
+    fileprivate var nextWake = Instant(milliseconds: 0)
+
+    fileprivate init(_ shared: SharedBroker) { self.shared = shared }
+
+    /// Calls `body` with each connection that began or ended to wait since the last call.
+    func takeChanges(_ body: (ConnectionID, _ waits: Bool) -> Void) { schedule.takeChanges(body) }
+}
+
+/// The cores of one loop beside the first one.
+final class LoopShards {
+    let all: [LoopShard]
+    private let shards: Shards
+    private var connections = ConnectionShards()
+    /// Another thread may have added effects: every core is entered.
+    var isWoken = true
+    /// The lists that a turn's events are moved into, by place.
+    private var lists: [TurnEvents]
+
+    /// Nil if there is one core.
+    init?(_ shards: Shards) {
+        guard shards.cores.count > 1 else { return nil }
+        self.shards = shards
+        all = shards.cores.dropFirst().map(LoopShard.init)
+        lists = all.map { _ in TurnEvents() }
+    }
+
+    /// Whether no event of a connection waits for its core.
+    var isEmpty: Bool { all.allSatisfy { $0.schedule.isEmpty } }
+
+    func holds(_ connection: ConnectionID) -> Bool {
+        all.contains { $0.schedule.holds(connection) }
+    }
+
+    var packetCountMaximum: Int { all.map { $0.schedule.packetCountMaximum }.min() ?? .max }
+
+    /// Moves the decoder's events of other cores into their lists.
+    ///
+    /// - Parameters:
+    ///   - identities: the verified claims of the events.
+    ///   - loop: has the bytes that the events refer to.
+    func distribute(
+        from decoder: inout PacketDecoder, identities: TurnIdentities,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) {
+        let bytes = loop.arena
+        decoder.distribute(into: &lists) { owner, events in
+            if let place = connections[owner] { return place }
+            guard let claim = Self.claim(of: owner, in: events) else { return 0 }
+            let place = shards.place(of: claim, in: bytes.bytes, identities)
+            connections[owner] = place
+            return place
+        }
+        for (index, shard) in all.enumerated() where !lists[index].isEmpty {
+            precondition(shard.events.isEmpty, "events of \(shards.map.names[index + 1]) are left")
+            swap(&shard.events, &lists[index])
+        }
+    }
+
+    /// The claim of a connection's login.
+    private static func claim(of owner: ConnectionID, in events: ArraySlice<Event>) -> Claim? {
+        for event in events {
+            if case .connectReceived(owner, let request) = event { return request.claim }
+        }
+        return nil
+    }
+
+    /// Enters a core with its events, unless it has nothing to do in this turn.
+    ///
+    /// - Parameters:
+    ///   - effects: receives those of the loop; empty before.
+    ///   - isReading: as for ``EventSchedule``.
+    /// - Returns: whether the broker is stopping.
+    func enter(
+        _ shard: LoopShard, _ decoder: inout PacketDecoder, effects: inout LoopEffects,
+        identities: TurnIdentities, at moment: Moment, isForced: Bool = false,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> Bool {
+        let isDue = shard.nextWake <= loop.now
+        guard isForced || isWoken || isDue || !shard.events.isEmpty || !shard.schedule.isEmpty
+        else { return false }
+        // What was added meanwhile belongs to the next pass.
+        decoder.exchange(with: &shard.events)
+        defer { decoder.exchange(with: &shard.events) }
+        let (bytes, turn, beginsRound) = (loop.arena, loop.turn, loop.beginsRound)
+        var isDraining = false
+        var hasMore = false
+        let next = shard.shared.enter(from: loop.index) { state in
+            isDraining = state.isDraining
+            hasMore = shard.schedule.enter(
+                &decoder, turn: turn, beginsRound: beginsRound, bytes: bytes,
+                identities: identities, at: moment, broker: &state.broker,
+                effects: &state.effects
+            ) { connection in
+                isDraining
+                    || loop.outgoingByteCount(of: connection) < ScheduleLimits.unsentBytesMaximum
+            }
+            state.broker.advance(to: moment, effects: &state.effects)
+            state.effects.exchange(loop.index, with: &effects)
+            return state.broker.nextDeadline ?? .never
+        }
+        shard.nextWake = hasMore ? loop.now : min(next, shard.schedule.nextDeadline ?? .never)
+        return isDraining
+    }
+
+    /// When a core has to be entered again.
+    var nextWake: Instant { all.map { $0.nextWake }.min() ?? .never }
+
+    /// Tells every core that the loop has entered it with its last input.
+    func loopDrained() {
+        for shard in all { shard.shared.loopDrained() }
+    }
+}
+
+/// The shards of the connections of one loop that have sent a login: eight bytes for each slot up
+/// to the highest that has been used, of which there are `limits.connections`.
+struct ConnectionShards {
+    private struct Entry {
+        var generation: UInt32 = 0
+        var place: UInt8 = 0
+    }
+
+    /// By slot.
+    private var entries: ContiguousArray<Entry> = []
+
+    init() {}
+
+    /// The place of a connection's shard; nil if it has sent no login. It is known until another
+    /// connection in the same slot sends one.
+    subscript(connection: ConnectionID) -> Int? {
+        get {
+            let slot = connection.slot
+            guard !connection.isChannel, slot < entries.count,
+                entries[slot].generation == connection.generation
+            else { return nil }
+            return Int(entries[slot].place)
+        }
+        set {
+            precondition(
+                !connection.isChannel,
+                "\(connection) is a channel, whose shard is that of its gateway")
+            guard let newValue else { return }
+            while entries.count <= connection.slot { entries.append(Entry()) }
+            entries[connection.slot] = Entry(
+                generation: connection.generation, place: UInt8(newValue))
+        }
+    }
+}

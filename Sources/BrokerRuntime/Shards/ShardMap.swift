@@ -1,0 +1,46 @@
+// Which shard has which app. A shard is a set of apps with a core, a store and a writer of their
+// own; the configuration names the apps of each, and all others belong to the default one.
+
+import Configuration
+
+/// The names of the shards, the directories of their stores, and the places of the apps.
+struct ShardMap: Sendable {
+    /// By the places of the shards. The first one is the default shard.
+    let names: [String]
+    private let places: [[UInt8]: Int]
+
+    /// One shard with all apps.
+    init() { self.init([]) }
+
+    init(_ settings: [ShardSettings]) {
+        names = [ShardSettings.defaultName] + settings.map(\.name)
+        var places: [[UInt8]: Int] = [:]
+        for (index, shard) in settings.enumerated() {
+            for app in shard.apps { places[Array(app.utf8)] = index + 1 }
+        }
+        self.places = places
+    }
+
+    var count: Int { names.count }
+
+    /// The place of the shard that has an app, whether there is such an app or not.
+    func place(ofApp app: [UInt8]) -> Int { places.isEmpty ? 0 : places[app] ?? 0 }
+
+    /// The folder of the stores of shards, in the data directory.
+    static let folder = "shards"
+
+    /// The directory of the store of a shard.
+    ///
+    /// - Parameter root: the directory of the default shard's store: the data directory, or a
+    ///   backup.
+    func directory(of place: Int, in root: String) -> String {
+        place == 0 ? root : "\(root)/\(Self.folder)/\(names[place])"
+    }
+
+    /// The settings with which a tool opens the store of one shard.
+    func settings(of place: Int, _ settings: BrokerSettings) -> BrokerSettings {
+        var own = settings
+        own.dataDirectory = directory(of: place, in: settings.dataDirectory)
+        return own
+    }
+}

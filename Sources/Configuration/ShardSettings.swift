@@ -1,0 +1,104 @@
+// The apps of a shard, as written in the configuration:
+//
+//     {name: "north", apps: ["plant", "home"]}
+
+import JSON5
+
+/// A shard beside the default one, and its apps.
+public struct ShardSettings: ObjectSetting, Hashable, Sendable {
+    /// The name of the shard that has the apps of no other shard, and its store in the data
+    /// directory.
+    public static let defaultName = "default"
+    /// Shards beside the default one: every event loop enters the core of each, and each has a
+    /// thread for its store, which syncs on its own.
+    public static let countMaximum = 15
+    /// It is the name of a directory and the value of a label of the metrics.
+    static let nameByteCountMaximum = 32
+
+    public var name: String
+    public var apps: [String]
+
+    public init(name: String = "", apps: [String] = []) {
+        self.name = name
+        self.apps = apps
+    }
+
+    /// Reads the written form: an object with `name` and `apps`.
+    init(_ node: JSON5Node) throws(SettingFault) {
+        guard case .object(let members) = node.value else {
+            throw SettingFault("must be an object in braces, not \(node.kindName)")
+        }
+        self.init()
+        for member in members {
+            do throws(SettingFault) {
+                switch member.key {
+                case "name": name = try Self.name(member.node)
+                case "apps": apps = try Self.apps(member.node)
+                default: throw SettingFault("is unknown; known are name, apps")
+                }
+            } catch {
+                throw SettingFault("has \(member.key), which \(error.message)")
+            }
+        }
+        guard !name.isEmpty else { throw SettingFault("must have name, the name of the shard") }
+        guard !apps.isEmpty else { throw SettingFault("must have apps, the apps of the shard") }
+    }
+
+    private static func name(_ node: JSON5Node) throws(SettingFault) -> String {
+        let name = try Setting.nonEmptyText(node)
+        let isName = name.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+                UInt8(ascii: "-"):
+                true
+            default: false
+            }
+        }
+        guard isName, name.utf8.count <= nameByteCountMaximum else {
+            throw SettingFault(
+                "must have at most \(nameByteCountMaximum) small letters, digits and hyphens")
+        }
+        guard name != defaultName else {
+            throw SettingFault("is the name of the shard that has the apps of no other shard")
+        }
+        return name
+    }
+
+    private static func apps(_ node: JSON5Node) throws(SettingFault) -> [String] {
+        guard case .array(let elements) = node.value else {
+            throw SettingFault("must be a list, not \(node.kindName)")
+        }
+        var apps: [String] = []
+        for (index, element) in elements.enumerated() {
+            do throws(SettingFault) {
+                let app = try Setting.nonEmptyText(element)
+                guard !apps.contains(app) else {
+                    throw SettingFault("is \(JSONText.quoted(app)) once more")
+                }
+                apps.append(app)
+            } catch {
+                throw SettingFault("has entry \(index + 1), which \(error.message)")
+            }
+        }
+        return apps
+    }
+
+    func fault(beside others: [Self]) -> String? {
+        if others.contains(where: { $0.name == name }) {
+            return "names the shard \(JSONText.quoted(name)) once more"
+        }
+        for other in others {
+            if let app = apps.first(where: other.apps.contains) {
+                return "has the app \(JSONText.quoted(app)), which the shard "
+                    + "\(JSONText.quoted(other.name)) has"
+            }
+        }
+        return nil
+    }
+
+    /// The written form.
+    var written: String {
+        let apps = apps.map { JSONText.quoted($0) }.joined(separator: ", ")
+        return "{name: \(JSONText.quoted(name)), apps: [\(apps)]}"
+    }
+}

@@ -1,0 +1,71 @@
+// The events of a turn by the cores that they enter, for a broker with several cores: a loop
+// decodes all of its connections together, and each connection belongs to one core.
+
+import BrokerCore
+import BrokerTerms
+import Primitives
+
+/// Events that enter one core, in their order, with the bursts that they came from.
+public struct TurnEvents {
+    var events: ContiguousArray<Event> = []
+    var runs: ContiguousArray<EventRun> = []
+
+    public init() {}
+
+    public var isEmpty: Bool { events.isEmpty }
+
+    /// - Parameter bytes: those of the burst; nil for an event that the loop added.
+    mutating func append(
+        _ new: ArraySlice<Event>, of owner: ConnectionID, bytes: ByteRange?
+    ) {
+        let first = events.count
+        events.append(contentsOf: new)
+        guard let bytes else { return }
+        runs.append(EventRun(owner: owner, events: first..<events.count, bytes: bytes))
+    }
+}
+
+extension PacketDecoder {
+    /// Moves the events of connections of other cores into their lists. Those of the first core
+    /// stay.
+    ///
+    /// - Parameters:
+    ///   - others: the lists of the cores behind the first one. They are empty.
+    ///   - place: the core of a connection that has a socket, 0 for the first one; called with the
+    ///     events of one burst of the connection, in order.
+    public mutating func distribute(
+        into others: inout [TurnEvents],
+        place: (_ owner: ConnectionID, _ events: ArraySlice<Event>) -> Int
+    ) {
+        guard !events.isEmpty else { return }
+        var own = TurnEvents()
+        var index = 0
+        var runIndex = 0
+        let all = ArraySlice(events)
+        while index < all.count {
+            while runIndex < runs.count, runs[runIndex].events.upperBound <= index { runIndex += 1 }
+            let isInRun = runIndex < runs.count && runs[runIndex].events.contains(index)
+            let end = isInRun ? runs[runIndex].events.upperBound : index + 1
+            let owner =
+                isInRun
+                ? runs[runIndex].owner
+                : conversations.transportConnection(of: all[index].connection)
+            let bytes = isInRun ? runs[runIndex].bytes : nil
+            let core = place(owner, all[index..<end])
+            if core == 0 {
+                own.append(all[index..<end], of: owner, bytes: bytes)
+            } else {
+                others[core - 1].append(all[index..<end], of: owner, bytes: bytes)
+            }
+            index = end
+        }
+        events = own.events
+        runs = own.runs
+    }
+
+    /// Exchanges the events with those of another core.
+    public mutating func exchange(with other: inout TurnEvents) {
+        swap(&events, &other.events)
+        swap(&runs, &other.runs)
+    }
+}

@@ -1,0 +1,116 @@
+// The parts that shards are made of: places of apps and connections, sums, and what several stores
+// change in the parts that know of one.
+
+import BrokerCore
+import BrokerTerms
+import Configuration
+import Primitives
+import Testing
+
+@testable import BrokerRuntime
+
+@Suite("The parts of shards")
+struct ShardPartsTests {
+    @Test func `apps that no shard names belong to the default one, in the data directory`() {
+        let map = ShardMap([
+            ShardSettings(name: "north", apps: ["plant", "home"]),
+            ShardSettings(name: "south", apps: ["shop"]),
+        ])
+        #expect(map.names == ["default", "north", "south"])
+        let places = ["demo", "home", "shop", ""].map { map.place(ofApp: Array($0.utf8)) }
+        #expect(places == [0, 1, 2, 0])
+        let directories = (0..<3).map { map.directory(of: $0, in: "/d") }
+        #expect(directories == ["/d", "/d/shards/north", "/d/shards/south"])
+        #expect(ShardMap().place(ofApp: Array("plant".utf8)) == 0)
+    }
+
+    @Test func `the shard of a connection is known until its slot has another login`() {
+        var connections = ConnectionShards()
+        let first = ConnectionID(loop: 0, slot: 5, generation: 1)
+        let second = ConnectionID(loop: 0, slot: 5, generation: 2)
+        #expect(connections[first] == nil)
+        connections[first] = 3
+        #expect(connections[first] == 3)
+        #expect(connections[second] == nil)
+        #expect(connections[ConnectionID(loop: 0, slot: 4, generation: 1)] == nil)
+        connections[second] = 1
+        #expect(connections[second] == 1)
+        #expect(connections[first] == nil)
+        let channel = ConnectionID(
+            loop: 0, slot: ConnectionID.channelSlotsStart, generation: 1)
+        #expect(connections[channel] == nil)
+    }
+
+    @Test func `every counter and gauge is in the sum`() {
+        var left = Counters()
+        var right = Counters()
+        withUnsafeMutableBytes(of: &left) { bytes in
+            for index in 0..<bytes.count / 8 {
+                bytes.storeBytes(of: UInt64(index), toByteOffset: index * 8, as: UInt64.self)
+            }
+        }
+        withUnsafeMutableBytes(of: &right) { bytes in
+            for index in 0..<bytes.count / 8 {
+                bytes.storeBytes(of: 1_000, toByteOffset: index * 8, as: UInt64.self)
+            }
+        }
+        let before = Mirror(reflecting: left).children.map { $0.value as? UInt64 }
+        left += right
+        let after = Mirror(reflecting: left).children.map { $0.value as? UInt64 }
+        #expect(after.count > 80 && !after.contains(nil))
+        #expect(after == before.map { $0.map { $0 + 1_000 } })
+
+        let broker = Broker(
+            limits: CoreLimits(), loopCount: 1, trust: TrustMaterial().vouchers,
+            at: Moment(instant: Instant(milliseconds: 0), unixMilliseconds: 0))
+        var gauges = broker.gauges()
+        withUnsafeMutableBytes(of: &gauges) { bytes in
+            for index in 0..<bytes.count / 8 {
+                bytes.storeBytes(of: 1, toByteOffset: index * 8, as: UInt64.self)
+            }
+        }
+        var sum = gauges
+        sum += gauges
+        for (one, double) in zip(
+            Mirror(reflecting: gauges).children, Mirror(reflecting: sum).children)
+        {
+            switch (one.value, double.value) {
+            case (let one as Int, let double as Int): #expect(double == 2 * one)
+            case (let one as UInt64, let double as UInt64): #expect(double == 2 * one)
+            case (let one as Bool, let double as Bool): #expect(double == one)
+            default: Issue.record("\(one.label ?? "") is neither a number nor a truth")
+            }
+        }
+    }
+
+    @Test func `one store that does not commit is found beside one that does`() {
+        let listeners = WebListeners(
+            terms: [nil, WebListeners.Terms(mqtt: 1, mrt: 2, parts: .health)], BrokerSettings())
+        let health = BrokerHealth()
+        var monitor = HealthMonitor(health, of: listeners)
+        health.set(.starting, false)
+        func look(_ seconds: UInt64, _ stores: [(UInt64, Bool)]) -> BrokerHealth.Finding {
+            monitor.note(
+                turns: [seconds],
+                stores: stores.map {
+                    HealthMonitor.Store(committed: $0.0, isIdle: false, isFull: $0.1)
+                }, at: Instant(milliseconds: seconds * 1_000))
+            return health.current
+        }
+        #expect(look(100, [(1, false), (1, false)]) == [])
+        #expect(look(109, [(9, true), (1, false)]) == [])
+        #expect(look(110, [(10, true), (1, false)]) == .commitStuck)
+        #expect(look(111, [(11, true), (2, false)]) == [])
+        #expect(look(112, [(11, true), (3, true)]) == .storeFull)
+    }
+
+    @Test func `messages without an answer are counted for each shard's batch`() {
+        let queue = APIQueue()
+        let half = APIQueue.contentByteShare.users / 2
+        #expect(!queue.noteUnstored(byteCount: half, batch: 1, of: 0))
+        #expect(!queue.noteUnstored(byteCount: half, batch: 7, of: 1))
+        #expect(queue.noteUnstored(byteCount: half, batch: 1, of: 0))
+        #expect(queue.noteUnstored(byteCount: half, batch: 7, of: 1))
+        #expect(!queue.noteUnstored(byteCount: half, batch: 2, of: 0))
+    }
+}
