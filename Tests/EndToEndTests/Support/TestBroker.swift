@@ -106,9 +106,16 @@ final class TestBroker {
         listeners += further.flatMap { ["--listen", $0] }
         return try ChildProcess(
             "martletd",
-            ["--dev", "--data", directory] + listeners + settings.flatMap { ["--set", $0] },
+            ["--dev", "--data", directory] + listeners
+                + (shard + settings).flatMap { ["--set", $0] },
             environment: environment.merging(faults?.environment ?? [:]) { $1 })
     }
+
+    /// With `MARTLET_TEST_SHARD=1` the app of the tests is in a second shard, so that all tests show
+    /// that clients notice none.
+    private static let shard =
+        ProcessInfo.processInfo.environment["MARTLET_TEST_SHARD"] == "1"
+        ? [#"shards=[{name: "second", apps: ["demo"]}]"#] : []
 
     private func becomeReady() async throws {
         _ = try await process.line(with: "event=broker_started", "state=ready")
@@ -177,7 +184,9 @@ final class TestBroker {
 
     /// Checks every record of the store; the broker must not run.
     func verifyStore() async throws -> ChildExit {
-        let check = try ChildProcess("martletd", ["--verify-store", "--data", directory])
+        let check = try ChildProcess(
+            "martletd",
+            ["--verify-store", "--data", directory] + Self.shard.flatMap { ["--set", $0] })
         let exit = try await check.exit()
         if exit != .code(0) { throw TestFailure("the store is not sound:\n\(check.text)") }
         return exit
