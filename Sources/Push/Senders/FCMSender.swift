@@ -17,6 +17,8 @@ package struct FCMSender {
 
     private let settings: FCMSettings
     private var token = ""
+    /// Requests with a later tag carry the token.
+    private var tokenTag: UInt64 = 0
     private var validUntil: UInt64 = 0
     private var isAsked = false
 
@@ -51,8 +53,11 @@ package struct FCMSender {
 
     /// The answer to the request for an access token.
     ///
+    /// - Parameter tag: the tag of the last request that was made before.
     /// - Returns: why there is none; nil if there is one.
-    package mutating func accept(token answer: DestinationAnswer, now: Moment) -> String? {
+    package mutating func accept(
+        token answer: DestinationAnswer, after tag: UInt64, now: Moment
+    ) -> String? {
         isAsked = false
         switch answer.result {
         case .failed(let reason): return reason
@@ -66,6 +71,7 @@ package struct FCMSender {
             let seconds = answer.node?["expires_in"]?.number ?? 3_600
             let margin = min(PushLimits.accessTokenMarginSeconds, seconds / 2)
             token = text
+            tokenTag = tag
             let lifetime = min(seconds, PushLimits.accessTokenSecondsMaximum) - margin
             validUntil = now.unixSeconds + max(lifetime, PushLimits.accessTokenSecondsMinimum)
             return nil
@@ -98,8 +104,8 @@ package struct FCMSender {
         return .success(request)
     }
 
-    /// What an answer means.
-    package mutating func outcome(_ answer: DestinationAnswer) -> SendOutcome {
+    /// What an answer to the request `tag` means.
+    package mutating func outcome(_ answer: DestinationAnswer, of tag: UInt64) -> SendOutcome {
         guard case .answered(let status, let retryAfter) = answer.result else {
             if case .failed(let reason) = answer.result { return AttemptResult.failure(reason) }
             preconditionFailure("\(answer.result)")
@@ -120,8 +126,9 @@ package struct FCMSender {
         // The target is alive, and belongs to another project than the service account.
         case (400, _), (_, "SENDER_ID_MISMATCH"): return .refused(reason, isFinal: true)
         case (401, _), (403, _):
-            // The access token may have ended early.
-            validUntil = 0
+            // The access token may have ended early. Requests that were under way at that moment
+            // are refused as well, and say nothing about the token that followed.
+            if tag > tokenTag { validUntil = 0 }
             return .failed(reason, retryAfterSeconds: retryAfter, isDestination: true)
         // Without a time of its own a minute, as Google asks for.
         case (429, _):
