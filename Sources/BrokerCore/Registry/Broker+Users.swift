@@ -47,6 +47,16 @@ extension Broker {
         return user
     }
 
+    /// Gives a user that has nothing another name, also in the store.
+    mutating func rename(
+        _ user: Index<User>, to name: [UInt8], permit: borrowing GrowthPermit
+    ) {
+        let former = row(ofUser: user)
+        commits.remove(former.table, key: former.key)
+        registry.rename(user, to: name)
+        commits.put(row(ofUser: user), permit)
+    }
+
     /// The growth that ``makeUser(_:app:permit:)`` must be admitted for.
     func growth(ofUser name: [UInt8], app: Index<App>) -> Int {
         Records.user(app: registry.apps[app].name, name, offlineQueue: nil).pageByteCount

@@ -97,10 +97,7 @@ struct Registry: ~Copyable {
                 && users[user].offlineQueue == nil && users[user].tokenCount == 0
                 && passwordCount(of: user) == 0 && users[user].memberships.isEmpty,
             "user \(user.place) ends and has something, or ends twice")
-        let (app, name) = (users[user].app, users[user].name)
-        let hash = name.withUnsafeBytes { apps[app].users.hash($0) }
-        let wasFound = apps[app].users.remove(user, hash: hash)
-        precondition(wasFound, "user \(user.place) is not found by its name")
+        removeName(of: user)
         deletedUsers.insert(user)
     }
 
@@ -165,6 +162,22 @@ struct Registry: ~Copyable {
         }
         apps[app].lastUser = user
         return user
+    }
+
+    /// Gives a user that has nothing another name, which no user of the app has.
+    mutating func rename(_ user: Index<User>, to name: [UInt8]) {
+        removeName(of: user)
+        users[user].name = Name(name)
+        let app = users[user].app
+        let hash = name.withUnsafeBytes { apps[app].users.hash($0) }
+        apps[app].users.insert(user, hash: hash)
+    }
+
+    private mutating func removeName(of user: Index<User>) {
+        let (app, name) = (users[user].app, users[user].name)
+        let hash = name.withUnsafeBytes { apps[app].users.hash($0) }
+        let wasFound = apps[app].users.remove(user, hash: hash)
+        precondition(wasFound, "user \(user.place) is not found by its name")
     }
 
     /// Sets the first session in the chain of a user's sessions; nil for none.

@@ -250,7 +250,7 @@ struct User: ~Copyable {
     let app: Index<App>
     /// The user of the app that became known next; nil for the last.
     @Packed var nextOfApp: Index<User>? = nil
-    let name: Name
+    var name: Name
     /// The first of the user's chained sessions; nil if there is none. A user has few devices.
     @Packed var firstSession: Index<Session>? = nil
     /// The queue of messages that wait while no persistent session receives them; nil if there is
