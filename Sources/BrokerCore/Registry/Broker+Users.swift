@@ -12,7 +12,7 @@ extension Broker {
     mutating func insertApp(_ name: [UInt8], rights: Rights) -> Index<App> {
         let audience = routing.makeAudience()
         let app = registry.insert(App(name: name, rights: rights, broadcastAudience: audience))
-        registry.setHistoryFilters(limits.policy(ofApp: name).historyTopics, app: app)
+        registry.setFilters(limits.policy(ofApp: name), of: app)
         return app
     }
 

@@ -387,17 +387,10 @@ struct Registry: ~Copyable {
         apps[app].shareNumbers[number] = count > 1 ? count - 1 : nil
     }
 
-    /// Sets the filters of the topics that have history.
-    mutating func setHistoryFilters(_ filters: [[UInt8]], app: Index<App>) {
-        guard apps[app].historyFilters != filters else { return }
-        apps[app].historyFilters = filters
-        apps[app].historyTopics = TopicTree<HistoryFilter>()
-        for (position, filter) in filters.enumerated() {
-            filter.withUnsafeBytes {
-                guard apps[app].historyTopics.target(of: $0) == nil else { return }
-                apps[app].historyTopics.insert($0, target: Index(place: UInt32(position)))
-            }
-        }
+    /// Takes over the topic filters of an app's settings.
+    mutating func setFilters(_ policy: AppPolicy, of app: Index<App>) {
+        apps[app].historyTopics.replace(with: policy.historyTopics)
+        apps[app].moderatedTopics.replace(with: policy.moderation?.topics ?? [])
     }
 
     // MARK: - Retained messages of an app

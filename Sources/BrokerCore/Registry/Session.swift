@@ -317,10 +317,10 @@ struct App: ~Copyable {
     var retainedByteCount = 0
     /// Filters of shared subscriptions. Each leads to its shares.
     var shares = TopicTree<ShareSet>()
-    /// Filters of the topics that have history. The targets mean nothing.
-    var historyTopics = TopicTree<HistoryFilter>()
-    /// The same filters, as the settings have them.
-    var historyFilters: [[UInt8]] = []
+    /// The topics that have history.
+    var historyTopics = FilterSet()
+    /// The topics whose publications a moderator decides on.
+    var moderatedTopics = FilterSet()
     var shareCount = 0
     /// The numbers of its shares, with the number of shares that have each. More than one share has
     /// a number only if the store is of an earlier version, in which a number was a hash of 16

@@ -96,9 +96,7 @@ extension Broker {
         case .allowed(let allowed): target = allowed
         }
         if moderation.isOn,
-            isModerated(
-                request.message.target, ofWillOf: user,
-                subject: Array(subject(of: request.message.target, in: bytes)))
+            isModerated(request.message.target, ofWillOf: user, in: bytes)
         {
             return (.notAuthorized, .moderatedWill)
         }
@@ -218,9 +216,7 @@ extension Broker {
         let request = willTable.wills[index].request
         var reason = ReasonCode.notAuthorized
         if moderation.isOn,
-            isModerated(
-                request.target, ofWillOf: willTable.wills[index].user,
-                subject: Array(subject(of: request.target, in: bytes)))
+            isModerated(request.target, ofWillOf: willTable.wills[index].user, in: bytes)
         {
             // It was set before the app was moderated.
         } else if let principal = principal(of: willTable.wills[index]) {
