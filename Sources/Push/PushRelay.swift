@@ -10,6 +10,8 @@ import Relay
 import WakeTemplates
 
 struct PushRelay: RelayWork, ~Copyable {
+    typealias Content = PushRecord
+
     private let settings: PushSettings
     let session: BrokerSession?
     let pool: TransferPool
@@ -108,6 +110,8 @@ struct PushRelay: RelayWork, ~Copyable {
             }
         }
     }
+
+    mutating func turnEnded() {}
 
     func nextDeadline(now: Instant) -> Instant { dispatcher.nextDeadline(now: now) }
 

@@ -6,6 +6,8 @@ import Primitives
 import Relay
 
 struct WebhookRelay: RelayWork, ~Copyable {
+    typealias Content = RecordContent
+
     private let settings: WebhookSettings
     let session: BrokerSession?
     let pool: TransferPool
