@@ -97,7 +97,9 @@ struct PushRelay: RelayWork, ~Copyable {
         }
     }
 
-    mutating func countDropped(_ count: Int) { dispatcher.totals.dropped += UInt64(clamping: count) }
+    mutating func countDropped(_ count: Int) {
+        dispatcher.totals.dropped += UInt64(clamping: count)
+    }
 
     mutating func timePassed(now: Moment) {
         dispatcher.timePassed(now: now)

@@ -99,6 +99,27 @@ import Testing
         #expect(relay.dispatcher.deadLetters.isEmpty && relay.dispatcher.waitingCount == 1)
     }
 
+    @Test func `the wait doubles with each failure, also after a newer wake-up came`() {
+        for seed in 0..<20 as Range<UInt64> {
+            var relay = ModelRelay(Fixture.settings(), seed: seed)
+            relay.accept(Fixture.request())
+            relay.begin()
+            relay.accept(Fixture.request(count: 2))
+            relay.finish(.failed("429", retryAfterSeconds: 0, isDestination: false))
+            // The first wait is at most 100 ms, and the second one at least that.
+            relay.time += 100
+            relay.begin()
+            #expect(relay.attempts.map(\.wake.count) == [2])
+            relay.finish(.failed("429", retryAfterSeconds: 0, isDestination: false))
+            relay.time += 99
+            relay.begin()
+            #expect(relay.attempts.isEmpty, "seed \(seed)")
+            relay.time += 101
+            relay.begin()
+            #expect(relay.ids == [1])
+        }
+    }
+
     @Test func `a user whose name only looks the same withdraws nothing`() {
         var relay = ModelRelay(Fixture.settings())
         relay.accept(Fixture.request("jos\u{E9}"))
@@ -191,7 +212,7 @@ import Testing
         relay.time += 60_000
         relay.begin()
         #expect(relay.attempts.isEmpty)
-        let letter = try #require(relay.dispatcher.deadLetters.first)
+        let letter = try #require(relay.dispatcher.deadLetters.all.first)
         #expect(letter.cause == .expired)
         relay.save()
         #expect(relay.record.deadLetters == [letter] && relay.record.wakes.isEmpty)
@@ -233,7 +254,7 @@ import Testing
         relay.finish(.down)
         relay.time += 60_000
         relay.begin()
-        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.expired])
+        #expect(relay.dispatcher.deadLetters.all.map(\.cause) == [.expired])
     }
 
     /// A broker whose clock stands in 1970 asks for a wake-up that is valid for ten minutes, and
@@ -263,14 +284,14 @@ import Testing
         relay.finish(.down)
         #expect(relay.dispatcher.totals.renewed == 1)
         // The new end is in the record.
-        relay.dispatcher.needSync(relay.now.instant)
+        relay.dispatcher.progress.needSync(relay.now.instant)
         relay.time += 20
         relay.save()
         let left = relay.record.wakes.map { Int($0.expiry) - Int(relay.now.unixMilliseconds) }
         #expect(left.allSatisfy { $0 > 500_000 && $0 <= 600_000 } && left.count == 1, "\(left)")
         relay.time += 660_000
         relay.begin()
-        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.expired])
+        #expect(relay.dispatcher.deadLetters.all.map(\.cause) == [.expired])
     }
 
     @Test func `a wake-up whose time ends while the relay is away is not renewed`() {
@@ -281,7 +302,7 @@ import Testing
         relay = ModelRelay(
             Fixture.settings(), record: relay.record, time: relay.time + 86_400_000)
         relay.begin()
-        #expect(relay.ids == [] && relay.dispatcher.deadLetters.map(\.cause) == [.expired])
+        #expect(relay.ids == [] && relay.dispatcher.deadLetters.all.map(\.cause) == [.expired])
         #expect(relay.dispatcher.totals.renewed == 0)
     }
 
@@ -297,10 +318,10 @@ import Testing
         relay.finish(.down)
         relay.time += 120_000
         relay.begin()
-        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.expired])
+        #expect(relay.dispatcher.deadLetters.all.map(\.cause) == [.expired])
         // Sent again, it is valid as long, also if the relay's clock is wrong.
         relay.clockError = -1_800_000_000_000
-        relay.dispatcher.resend([relay.dispatcher.deadLetters[0].wake.sequence], now: relay.now)
+        relay.dispatcher.resend([relay.dispatcher.deadLetters.all[0].wake.sequence], now: relay.now)
         relay.clockError = 0
         relay.time += PushLimits.validityMilliseconds - 60_000
         relay.begin()
@@ -330,8 +351,8 @@ import Testing
             relay.time += 10_000
             relay.begin()
         }
-        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.refused, .refused])
-        #expect(relay.dispatcher.deadLetters.map(\.reason) == ["BadTopic", "status 404"])
+        #expect(relay.dispatcher.deadLetters.all.map(\.cause) == [.refused, .refused])
+        #expect(relay.dispatcher.deadLetters.all.map(\.reason) == ["BadTopic", "status 404"])
         #expect(relay.dispatcher.waitingCount == 0)
     }
 
@@ -387,9 +408,9 @@ import Testing
             relay.begin()
             relay.finish(.refused("no", isFinal: true))
         }
-        let sequences = relay.dispatcher.deadLetters.map(\.wake.sequence)
+        let sequences = relay.dispatcher.deadLetters.all.map(\.wake.sequence)
         relay.dispatcher.resend([sequences[2], sequences[0]], now: relay.now)
-        #expect(relay.dispatcher.deadLetters.map(\.wake.user) == ["u2"])
+        #expect(relay.dispatcher.deadLetters.all.map(\.wake.user) == ["u2"])
         relay.begin()
         #expect(relay.attempts.map(\.wake.user) == ["u1", "u3"])
     }
@@ -460,7 +481,7 @@ import Testing
         var relay = ModelRelay(Fixture.settings { $0.waitingMaximum = 1 })
         relay.accept(Fixture.request(ids: [1], kind: "apns", address: { _ in "00" }))
         relay.accept(Fixture.request(ids: [2, 3]))
-        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.notConfigured, .queueFull])
+        #expect(relay.dispatcher.deadLetters.all.map(\.cause) == [.notConfigured, .queueFull])
         relay.begin()
         #expect(relay.ids == [2])
     }
@@ -473,7 +494,7 @@ import Testing
         #expect(relay.record.wakes.count == 1)
         var next = ModelRelay(
             Fixture.settings { $0.webhook = nil }, record: relay.record, time: relay.time)
-        #expect(next.dispatcher.deadLetters.map(\.cause) == [.notConfigured])
+        #expect(next.dispatcher.deadLetters.all.map(\.cause) == [.notConfigured])
         #expect(next.dispatcher.waitingCount == 0)
         next.begin()
         #expect(next.attempts.isEmpty)
@@ -500,6 +521,9 @@ import Testing
         #"{"event":"WAKE_REQUEST","user":"b","targets":[{}],"time":1}"#,
         #"{"event":"WAKE_REQUEST","user":"b","targets":{},"time":1}"#,
         #"{"event":"WAKE_REQUEST","user":"b","targets":[]}"#,
+        Fixture.request(ids: [(1 << 53) + 1]), Fixture.request(time: 1 << 63),
+        Fixture.request(more: #","expires":18446744073709551616"#),
+        #"{"event":"WAKE_REQUEST","user":"b","targets":[],"time":1,"count":9007199254740993}"#,
     ])
     func `an event of another form changes nothing and is acknowledged`(_ json: String) {
         var relay = ModelRelay(Fixture.settings())
@@ -509,6 +533,16 @@ import Testing
         relay.time += 20
         relay.save()
         #expect(relay.acknowledged?.number == 1)
+    }
+
+    @Test func `a target of a number that is none withdraws no other`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request())
+        relay.accept(
+            #"{"event":"WAKE_WITHDRAWN","user":"bob","target":18446744073709551616,"time":1}"#)
+        #expect(relay.dispatcher.totals.malformed == 1)
+        relay.begin()
+        #expect(relay.ids == [1])
     }
 
     @Test func `a message of a user is no event`() {
@@ -600,7 +634,7 @@ import Testing
         // Nobody was asked about fifteen of them.
         #expect(relay.dispatcher.deadLetters.count == (isTemplateOnSilence ? 0 : 15))
         #expect(
-            relay.dispatcher.deadLetters.allSatisfy {
+            relay.dispatcher.deadLetters.all.allSatisfy {
                 $0.cause == .hook && $0.reason == "not-asked"
             })
     }
