@@ -1,5 +1,5 @@
-// A relay for wake-ups, as its loop runs it: attempts with the senders of all kinds, the record, and
-// what the broker is told.
+// A relay for wake-ups, as its loop runs it: attempts with the senders of all kinds, the record,
+// and what the broker is told.
 
 import ClientProgram
 import Glibc
