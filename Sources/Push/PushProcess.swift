@@ -113,7 +113,7 @@ public enum PushQuestions {
     }
 }
 
-extension LostWake {
+extension DeadLetter {
     /// A line for people and scripts.
     fileprivate var line: String {
         "number=\(wake.sequence) time=\(LogTime.text(unixMilliseconds: time)) "

@@ -1,5 +1,5 @@
-// A relay for wake-ups, as its loop runs it: attempts with the senders of all kinds, the record, and
-// what the broker is told.
+// A relay for wake-ups, as its loop runs it: attempts with the senders of all kinds, the record,
+// and what the broker is told.
 
 import ClientProgram
 import Glibc
@@ -97,7 +97,9 @@ struct PushRelay: RelayWork, ~Copyable {
         }
     }
 
-    mutating func countDropped(_ count: Int) { dispatcher.totals.dropped += UInt64(clamping: count) }
+    mutating func countDropped(_ count: Int) {
+        dispatcher.totals.dropped += UInt64(clamping: count)
+    }
 
     mutating func timePassed(now: Moment) {
         dispatcher.timePassed(now: now)

@@ -65,7 +65,9 @@ struct WebhookRelay: RelayWork, ~Copyable {
         }
     }
 
-    mutating func countDropped(_ count: Int) { dispatcher.totals.dropped += UInt64(clamping: count) }
+    mutating func countDropped(_ count: Int) {
+        dispatcher.totals.dropped += UInt64(clamping: count)
+    }
 
     mutating func timePassed(now: Moment) {
         dispatcher.timePassed(now: now)
@@ -107,7 +109,8 @@ struct WebhookRelay: RelayWork, ~Copyable {
                 .signed(
                     hook.url, body: attempt.body, identifier: attempt.identifier,
                     seconds: now.unixSeconds, secrets: hook.secrets,
-                    authorityFile: hook.authorityFile, timeoutSeconds: hook.timeoutSeconds),
+                    authorityFile: hook.authorityFile,
+                    timeoutMilliseconds: 1_000 * hook.timeoutSeconds),
                 tag: lastTag)
         }
     }
@@ -117,13 +120,13 @@ struct WebhookRelay: RelayWork, ~Copyable {
             let decider = settings.deciders[attempt.decider]
             lastTag += 1
             questions[lastTag] = attempt
-            var request = TransferRequest.signed(
-                decider.url, body: attempt.body, identifier: attempt.identifier,
-                seconds: now.unixSeconds, secrets: decider.secrets,
-                authorityFile: decider.authorityFile,
-                timeoutSeconds: (attempt.milliseconds + 999) / 1_000)
-            request.timeoutMilliseconds = max(1, attempt.milliseconds)
-            pool.begin(request, tag: lastTag)
+            pool.begin(
+                .signed(
+                    decider.url, body: attempt.body, identifier: attempt.identifier,
+                    seconds: now.unixSeconds, secrets: decider.secrets,
+                    authorityFile: decider.authorityFile,
+                    timeoutMilliseconds: max(1, attempt.milliseconds)),
+                tag: lastTag)
         }
     }
 

@@ -44,7 +44,7 @@ package struct FCMSender {
         let grant = "urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer"
         var request = TransferRequest(
             url: settings.tokenURL, authorityFile: settings.authorityFile,
-            timeoutSeconds: settings.timeoutSeconds, fields: [],
+            timeoutMilliseconds: 1_000 * settings.timeoutSeconds, fields: [],
             body: Array("grant_type=\(grant)&assertion=\(assertion)".utf8))
         request.contentType = "application/x-www-form-urlencoded"
         request.isOperators = true
@@ -97,7 +97,8 @@ package struct FCMSender {
         let body = JSON5Node.object([("message", message)]).json
         var request = TransferRequest(
             url: "\(settings.url)/v1/projects/\(settings.project)/messages:send",
-            authorityFile: settings.authorityFile, timeoutSeconds: settings.timeoutSeconds,
+            authorityFile: settings.authorityFile,
+            timeoutMilliseconds: 1_000 * settings.timeoutSeconds,
             fields: ["authorization: Bearer \(token)"], body: body)
         request.isMultiplexed = true
         request.isOperators = true
