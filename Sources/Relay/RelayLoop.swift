@@ -94,7 +94,7 @@ struct RelayLoop<Work: RelayWork & ~Copyable>: ~Copyable {
         switch input {
         // Messages that come now are delivered again after the next login.
         case .message where drainDeadline != nil: break
-        case .connected, .message, .subscribed, .unsubscribed, .sendRefused:
+        case .connected, .message, .subscribed, .subscriptionRefused, .unsubscribed, .sendRefused:
             work.take(input, now: now)
         case .disconnected(let end):
             work.take(input, now: now)
@@ -103,8 +103,6 @@ struct RelayLoop<Work: RelayWork & ~Copyable>: ~Copyable {
                 "disconnected",
                 "detail=\(quoted(end.detail.utf8))\(reason) retry_ms=\(end.retryMilliseconds)")
         case .dropped(let count): work.countDropped(count)
-        case .subscriptionRefused(let name, let reason):
-            work.log("subscription_refused", "\(name) reason=\(reason.name)")
         case .stopped(let reason): if drainDeadline == nil { stopReason = reason }
         case .drain:
             guard drainDeadline == nil else { return }

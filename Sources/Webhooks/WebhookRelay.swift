@@ -56,6 +56,8 @@ struct WebhookRelay: RelayWork, ~Copyable {
         case .message(let message):
             if !moderation.accept(message, now: now) { dispatcher.accept(message, now: now) }
         case .subscribed(let count): dispatcher.log("subscribed", "count=\(count)")
+        case .subscriptionRefused(let name, let reason):
+            dispatcher.log("subscription_refused", "\(name) reason=\(reason.name)")
         case .unsubscribed: dispatcher.forgetObsoleteFilters()
         case .sendRefused(let id):
             if let id = id.flatMap(VerdictID.init) {
