@@ -1,8 +1,8 @@
 // Users of anonymous clients that gave no name. Each such client is a user, to whom others can
-// send. A user that has nothing when its client is gone becomes the next client's, so that there are
-// as many of these users as clients at one time, and not as logins. It gets a new name then: whoever
-// knows the former one, such as the client before, cannot log in with it beside the next client, and
-// an answer to the client before does not reach the next one.
+// send. A user that has nothing when its client is gone becomes the next client's, so that there
+// are as many of these users as clients at one time, and not as logins. It gets a new name then:
+// whoever knows the former one, such as the client before, cannot log in with it beside the next
+// client, and an answer to the client before does not reach the next one.
 
 import Primitives
 

@@ -44,7 +44,7 @@ extension Broker {
         guard !registry.apps[app].historyTopics.isEmpty,
             topic.byteCount <= CoreLimits.historyTopicBytesMaximum
         else { return false }
-        return topic.withUnsafeBytes { registry.apps[app].historyTopics.matches($0) }
+        return registry.apps[app].historyTopics.matches(topic)
     }
 
     // MARK: - Reading

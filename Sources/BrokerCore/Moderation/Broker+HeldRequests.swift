@@ -14,7 +14,9 @@ extension Broker {
     ) -> OperatorSend? {
         guard let policy = moderation(ofApp: principal.app),
             !sender.isProved || Array(registry.users[user].name) != policy.moderator,
-            covers(policy, ofApp: principal.app, request.target, in: step.bytes),
+            covers(
+                policy, ofApp: principal.app, request.target,
+                subject: subject(of: request.target, in: step.bytes).bytes),
             // It is refused for another reason.
             !request.isUnusual || fault(ofUnusual: request, at: step.moment) == nil
         else { return nil }

@@ -21,15 +21,16 @@ extension Broker {
     }
 
     /// Whether a moderator of an app decides on messages to a target.
+    ///
+    /// - Parameter subject: its topic, if it has one.
     func covers(
-        _ policy: ModerationPolicy, ofApp app: Index<App>, _ target: SendTarget,
-        in bytes: UnsafeRawBufferPointer
+        _ policy: ModerationPolicy, ofApp app: Index<App>, _ target: SendTarget, subject: RawSpan
     ) -> Bool {
         switch target {
         case .user, .users: policy.coversUsers
         case .group: policy.coversGroups
         case .everybody: policy.coversEverybody
-        case .topic(let topic): registry.apps[app].moderatedTopics.matches(topic.bytes(in: bytes))
+        case .topic: registry.apps[app].moderatedTopics.matches(subject)
         }
     }
 
@@ -45,11 +46,11 @@ extension Broker {
     /// sent, and a program that may be silent would decide whether others learn of a loss. The
     /// moderator's own are no exception: what proved its user is not known any more.
     func isModerated(
-        _ target: SendTarget, ofWillOf user: Index<User>, in bytes: UnsafeRawBufferPointer
+        _ target: SendTarget, ofWillOf user: Index<User>, subject: RawSpan
     ) -> Bool {
         let app = registry.users[user].app
         guard let policy = moderation(ofApp: app) else { return false }
-        return covers(policy, ofApp: app, target, in: bytes)
+        return covers(policy, ofApp: app, target, subject: subject)
     }
 
     // MARK: - The moderator
@@ -100,9 +101,11 @@ extension Broker {
             return true
         }
         let queue = moderation.queue(of: sender)
-        let isCovered =
-            !isModerator
-            && (policy.map { covers($0, ofApp: app, request.target, in: step.bytes) } ?? false)
+        var isCovered = false
+        if !isModerator, let policy {
+            let subject = subject(of: request.target, in: step.bytes)
+            isCovered = covers(policy, ofApp: app, request.target, subject: subject.bytes)
+        }
         guard isCovered || queue != nil else { return false }
         // The moderator is asked about nothing that is refused anyway.
         if case .refused(let reason, let limit) = authorize(

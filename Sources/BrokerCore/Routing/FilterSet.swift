@@ -27,10 +27,10 @@ struct FilterSet: ~Copyable {
 
     /// Whether a filter matches a topic by the rules of MQTT 4.7. Costs one comparison without
     /// filters; each use has a bound for them (``CoreLimits/historyFiltersMaximum``).
-    func matches(_ topic: UnsafeRawBufferPointer) -> Bool {
+    func matches(_ topic: RawSpan) -> Bool {
         guard !filters.isEmpty else { return false }
         var matched = ContiguousArray<Index<SettingsFilter>>()
-        _ = tree.match(topic, into: &matched)
+        _ = topic.withUnsafeBytes { tree.match($0, into: &matched) }
         return !matched.isEmpty
     }
 }

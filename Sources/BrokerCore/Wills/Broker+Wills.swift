@@ -96,7 +96,9 @@ extension Broker {
         case .allowed(let allowed): target = allowed
         }
         if moderation.isOn,
-            isModerated(request.message.target, ofWillOf: user, in: bytes)
+            isModerated(
+                request.message.target, ofWillOf: user,
+                subject: subject(of: request.message.target, in: bytes).bytes)
         {
             return (.notAuthorized, .moderatedWill)
         }
@@ -216,7 +218,9 @@ extension Broker {
         let request = willTable.wills[index].request
         var reason = ReasonCode.notAuthorized
         if moderation.isOn,
-            isModerated(request.target, ofWillOf: willTable.wills[index].user, in: bytes)
+            isModerated(
+                request.target, ofWillOf: willTable.wills[index].user,
+                subject: subject(of: request.target, in: bytes).bytes)
         {
             // It was set before the app was moderated.
         } else if let principal = principal(of: willTable.wills[index]) {

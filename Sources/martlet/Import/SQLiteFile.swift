@@ -323,7 +323,7 @@ extension SQLiteFile {
                     .contains(sqlite3_column_type(statement, column)),
                 let start = sqlite3_column_text(statement, column)
             else { return nil }
-            return copy(UnsafeRawPointer(start), column)
+            return copy(column) { memcpy(&$0, start, $0.count) }
         }
 
         /// A text that is UTF-8, or a number as text; nil for anything else.
@@ -336,13 +336,14 @@ extension SQLiteFile {
             let type = sqlite3_column_type(statement, column)
             guard type == SQLITE_BLOB || type == SQLITE_NULL else { return nil }
             guard let start = sqlite3_column_blob(statement, column) else { return [] }
-            return copy(start, column)
+            return copy(column) { memcpy(&$0, start, $0.count) }
         }
 
-        private func copy(_ start: UnsafeRawPointer, _ column: Int32) -> [UInt8] {
-            let count = Int(sqlite3_column_bytes(statement, column))
-            effort.byteCount += count
-            return Array(UnsafeRawBufferPointer(start: start, count: count))
+        private func copy(_ column: Int32, _ fill: (inout [UInt8]) -> Void) -> [UInt8] {
+            var bytes = [UInt8](repeating: 0, count: Int(sqlite3_column_bytes(statement, column)))
+            effort.byteCount += bytes.count
+            fill(&bytes)
+            return bytes
         }
     }
 }
