@@ -155,7 +155,9 @@ struct SQLiteFile: ~Copyable {
 
     deinit { sqlite3_close_v2(handle) }
 
-    /// Calls a function with each row that a query finds.
+    /// Calls a function with each row that a query finds. Not inlined: where it is, Swift 6.3.1
+    /// crashes in release builds, because a row refers to an object and cannot be copied.
+    @inline(never)
     borrowing func rows(
         _ query: String, _ body: (borrowing Row) -> Void
     ) throws(SQLiteFailure) {
