@@ -1,6 +1,6 @@
 // How a node without a usable store gets a copy of another node's, on a thread of its own: it
-// collects the reports of the other nodes, asks one of them, and takes the copy part by part. If the
-// other node ends meanwhile, the attempt fails, and the next one begins anew.
+// collects the reports of the other nodes, asks one of them, and takes the copy part by part. If
+// the other node ends meanwhile, the attempt fails, and the next one begins anew.
 
 import BrokerCore
 import Configuration
