@@ -287,9 +287,10 @@ extension EndToEndTests {
                 let isTaken = if case .success = result { true } else { false }
                 #expect(isTaken == (number % 7 != 3), "\(number): \(result)")
             }
-            #expect(try broker.counter("store/batches") - before < 100)
-            let bob = try await broker.client("bob")
             let texts = (0..<results.count).filter { $0 % 7 != 3 }.map { "number \($0)" }
+            // How many share a commit depends on how fast the disk is.
+            #expect(try broker.counter("store/batches") - before < UInt64(texts.count))
+            let bob = try await broker.client("bob")
             #expect(try await bob.nextTexts(texts.count) == texts)
         }
 
