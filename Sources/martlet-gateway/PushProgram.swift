@@ -122,7 +122,8 @@ enum PushProgram {
                     try PushQuestions.deadLetters(settings)
                 }
             }
-            return try program.resend(text) { number throws(RecordFailure) in
+            return try program.resend(text, missing: "there is no such dead letter") {
+                number throws(RecordFailure) in
                 try PushQuestions.resend(settings, number: number)
             }
         case "try-template":

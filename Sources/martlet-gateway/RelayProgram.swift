@@ -46,10 +46,11 @@ struct RelayProgram {
     ///
     /// - Parameters:
     ///   - text: the number of one, or `all`.
+    ///   - missing: what is said if there is none.
     ///   - request: makes the request; nil stands for all. Its result is how many there are, or nil
     ///     if there is none.
     func resend(
-        _ text: String, _ request: (UInt64?) throws(RecordFailure) -> Int?
+        _ text: String, missing: String, _ request: (UInt64?) throws(RecordFailure) -> Int?
     ) throws(UsageError) -> ExitCode {
         let number = UInt64(text)
         guard text == "all" || number != nil else {
@@ -57,7 +58,7 @@ struct RelayProgram {
         }
         do throws(RecordFailure) {
             guard let count = try request(number) else {
-                return fail("there is no such dead letter", .failure)
+                return fail(missing, .failure)
             }
             StandardStream.output.print("requested=\(count)")
             return .success

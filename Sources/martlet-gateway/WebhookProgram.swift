@@ -96,7 +96,9 @@ enum WebhookProgram {
                         try WebhookDeadLetters.list(settings)
                     }
                 }
-                return try program.resend(text) { number throws(RecordFailure) in
+                return try program.resend(
+                    text, missing: "there is no such dead letter of a hook of this file"
+                ) { number throws(RecordFailure) in
                     try WebhookDeadLetters.resend(settings, number: number)
                 }
             }

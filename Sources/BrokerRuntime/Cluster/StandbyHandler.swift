@@ -49,17 +49,20 @@ struct StandbyHandler: LoopHandler, ~Copyable {
         switch isWeb ? StandbyAnswer.http(received) : StandbyAnswer.packet(received) {
         case .incomplete: return Consumption(consumed: 0)
         case .nothing: loop.close(connection, afterFlush: false)
-        case .health(let answer):
-            _ = answer.withUnsafeBytes { loop.append($0, to: connection, .required) }
-            loop.close(connection, afterFlush: true)
+        case .health(let answer): end(connection, with: answer, in: &loop)
         case .refusal(let client):
             let primary = refuse()
             if !isWeb { log(primary, to: connection, in: loop) }
-            let answer = client.refusal(naming: primary)
-            _ = answer.withUnsafeBytes { loop.append($0, to: connection, .required) }
-            loop.close(connection, afterFlush: true)
+            end(connection, with: client.refusal(naming: primary), in: &loop)
         }
         return Consumption(consumed: Int(bytes.count))
+    }
+
+    private func end(
+        _ connection: ConnectionID, with answer: [UInt8], in loop: inout EventLoop
+    ) {
+        _ = answer.withUnsafeBytes { loop.append($0, to: connection, .required) }
+        loop.close(connection, afterFlush: true)
     }
 
     private func log(
