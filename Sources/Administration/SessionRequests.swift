@@ -341,7 +341,8 @@ public struct ImportSession: AdministrationRequest {
         public var position: UInt64
         /// Messages in the queue of the session.
         public var messageCount: UInt64
-        /// Messages of the piece that are too large, or for which a limit of the queue has no room.
+        /// Messages of the piece that are too large, that no client may publish, or for which a
+        /// limit of the queue has no room.
         public var refusedCount: Int
         /// Filters that are not taken.
         public var refusedFilters: [String]

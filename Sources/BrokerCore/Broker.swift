@@ -18,7 +18,7 @@ public struct Broker: ~Copyable, Sendable {
 
     public var limits: CoreLimits {
         didSet {
-            renewHistoryFilters()
+            renewFilters()
             moderation.isConfigured = limits.hasModeration
         }
     }

@@ -2,8 +2,8 @@
 // arguments, nor read addresses of all families: that becomes inline functions here, and nothing
 // else. No logic lives in this header.
 #define CURL_DISABLE_TYPECHECK
-#include <arpa/inet.h>
 #include <curl/curl.h>
+#include <netinet/in.h>
 #include <string.h>
 
 // Names for Swift, which imports them as pointers.
@@ -107,16 +107,6 @@ static inline curl_address_bytes curl_bytes_of(const struct curl_sockaddr *addre
         result.byte_count = 4;
     } else if (address->family == AF_INET6) {
         memcpy(result.bytes, &((const struct sockaddr_in6 *)value)->sin6_addr, 16);
-        result.byte_count = 16;
-    }
-    return result;
-}
-// The same of an address in text; none if it is no address.
-static inline curl_address_bytes curl_bytes_of_text(const char *text) {
-    curl_address_bytes result = {{0}, 0};
-    if (inet_pton(AF_INET, text, result.bytes) == 1) {
-        result.byte_count = 4;
-    } else if (inet_pton(AF_INET6, text, result.bytes) == 1) {
         result.byte_count = 16;
     }
     return result;

@@ -60,7 +60,8 @@ public enum PushLimits {
     static let changesMaximum = 100_000
     /// Targets of one event: the broker permits eight for a user.
     static let targetsMaximum = 8
-    /// Destinations whose health is remembered while nothing waits for them: some megabytes.
+    /// Destinations whose health is remembered while nothing waits for them: some megabytes; as
+    /// many as those for which something waits, where these are more.
     static let destinationsMaximum = 50_000
     /// Descriptors beside those of the attempts: files, sockets, and those of libcurl.
     static let otherDescriptorsMaximum = 256

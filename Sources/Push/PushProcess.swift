@@ -9,56 +9,21 @@ import Primitives
 import Relay
 import WakeTemplates
 
-/// Runs a relay until ``RelayControl/drain()``, or until it cannot continue.
+/// A relay for wake-ups until it is stopped, or cannot continue.
 public enum PushProcess {
-    /// Why a relay ended.
-    public enum End: Sendable {
-        case stopped
-        /// The broker refuses it permanently.
-        case refused(String)
-        /// The system has no thread for the publications.
-        case noThread
-    }
-
-    /// The reason why a relay could not start or continue.
-    public enum Failure: Error {
-        case record(RecordFailure)
-        case client(MartletError)
-    }
-
     /// Runs it on the calling thread.
     public static func run(
         _ settings: PushSettings, _ control: RelayControl
-    ) throws(Failure) -> End {
+    ) throws(RelayFailure) -> RelayEnd {
         try run(settings, control, hasBroker: true)
     }
 
     /// - Parameter hasBroker: false for a relay whose inputs come from a test.
     package static func run(
         _ settings: PushSettings, _ control: RelayControl, hasBroker: Bool
-    ) throws(Failure) -> End {
-        let record: RecordFile<PushRecord>
-        do throws(RecordFailure) {
-            record = try RecordFile<PushRecord>.open(settings.relay.stateFile)
-        } catch {
-            throw .record(error)
-        }
-        var session: BrokerSession?
-        if hasBroker {
-            do throws(MartletError) {
-                session = try BrokerSession(
-                    settings.relay, position: record.stored.position, inputs: control.inputs)
-            } catch {
-                throw .client(error)
-            }
-        }
-        var relay = PushRelay(
-            settings, record: record, session: session, inputs: control.inputs,
-            waker: control.waker)
-        do throws(RecordFailure) {
-            return try relay.run()
-        } catch {
-            throw .record(error)
+    ) throws(RelayFailure) -> RelayEnd {
+        try RelayProcess.run(settings.relay, control, hasBroker: hasBroker) { record, session in
+            PushRelay(settings, record: record, session: session, waker: control.waker)
         }
     }
 }
@@ -88,13 +53,13 @@ public enum PushQuestions {
     /// Asks the relay to send dead letters again; one that does not run does it at its next start.
     ///
     /// - Parameter number: nil for all.
-    /// - Returns: how many; 0 if there is none of this number.
+    /// - Returns: how many; nil if there is none of this number.
     public static func resend(
         _ settings: PushSettings, number: UInt64?
-    ) throws(RecordFailure) -> Int {
+    ) throws(RecordFailure) -> Int? {
         let letters = try RecordFile<PushRecord>.content(of: settings.relay.stateFile).deadLetters
         let sequences = letters.map(\.wake.sequence).filter { number == nil || $0 == number }
-        guard !sequences.isEmpty else { return 0 }
+        guard !sequences.isEmpty else { return nil }
         try ResendRequest(stateFile: settings.relay.stateFile).write(sequences)
         return sequences.count
     }
@@ -148,7 +113,7 @@ public enum PushQuestions {
     }
 }
 
-extension LostWake {
+extension DeadLetter {
     /// A line for people and scripts.
     fileprivate var line: String {
         "number=\(wake.sequence) time=\(LogTime.text(unixMilliseconds: time)) "

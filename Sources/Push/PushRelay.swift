@@ -1,8 +1,7 @@
-// The thread of a relay for wake-ups: it takes events, makes attempts, keeps the record, and
-// acknowledges.
+// A relay for wake-ups, as its loop runs it: attempts with the senders of all kinds, the record,
+// and what the broker is told.
 
 import ClientProgram
-import CommandLineOptions
 import Glibc
 import JSON5
 import MartletClient
@@ -10,11 +9,12 @@ import Primitives
 import Relay
 import WakeTemplates
 
-struct PushRelay: ~Copyable {
+struct PushRelay: RelayWork, ~Copyable {
+    typealias Content = PushRecord
+
     private let settings: PushSettings
-    private let inputs: InputQueue
-    private let session: BrokerSession?
-    private let pool: TransferPool
+    let session: BrokerSession?
+    let pool: TransferPool
     private let returns: PushReturns
     private var dispatcher: WakeDispatcher
     private var record: RecordFile<PushRecord>
@@ -27,21 +27,15 @@ struct PushRelay: ~Copyable {
     private var lastTag: UInt64 = 0
     /// Attempts that wait for an access token.
     private var tokenless: [WakeDispatcher.Attempt] = []
-    private var drainDeadline: Instant?
     private var isConnected = false
-    private var nextTotals = Instant.never
-    private var nextResendLook = Instant(milliseconds: 0)
-    private var answeredRequest: ResendRequest?
-    private var stopReason: String?
     private var isClockOff = false
 
     /// - Parameter session: nil without a broker, for tests.
     init(
         _ settings: PushSettings, record: consuming RecordFile<PushRecord>,
-        session: BrokerSession?, inputs: InputQueue, waker: RelayWaker
+        session: BrokerSession?, waker: RelayWaker
     ) {
         self.settings = settings
-        self.inputs = inputs
         self.session = session
         returns = PushReturns(waker)
         pool = TransferPool(
@@ -60,38 +54,18 @@ struct PushRelay: ~Copyable {
         }
     }
 
-    /// Runs until the relay has stopped.
-    mutating func run() throws(RecordFailure) -> PushProcess.End {
+    deinit { mqtt?.stop() }
+
+    mutating func start(now: Instant) throws(RelayFailure) {
         Self.raiseDescriptorLimit(
             to: settings.concurrency + PushLimits.otherDescriptorsMaximum)
-        let start = SystemClocks.now
-        if settings.relay.totalsSeconds > 0 {
-            nextTotals = start.instant.advanced(bySeconds: UInt64(settings.relay.totalsSeconds))
+        if let mqtt, !mqtt.start() { throw .noThread }
+        do throws(RecordFailure) {
+            try record.renew(from: &dispatcher)
+        } catch {
+            throw .record(error)
         }
-        if let mqtt, !mqtt.start() { return .noThread }
-        defer { mqtt?.stop() }
-        try record.renew(from: &dispatcher)
         session?.start(wants: [], obsolete: [])
-        while true {
-            let now = SystemClocks.now
-            for input in inputs.takeAll() { take(input, now) }
-            turn(now)
-            try save(now.instant)
-            if let position = dispatcher.takeAcknowledgement() { session?.acknowledge(position) }
-            print()
-            if let stopReason { return .refused(stopReason) }
-            if let drainDeadline, isQuiet || now.instant >= drainDeadline {
-                try leave()
-                return .stopped
-            }
-            wait()
-        }
-    }
-
-    /// Whether nothing is under way, and the broker has been told what became of the wake-ups.
-    /// Without a connection it is told after the next start.
-    private var isQuiet: Bool {
-        dispatcher.inFlightCount == 0 && !(isConnected && dispatcher.hasReports)
     }
 
     /// Each request has a descriptor, and the usual limit is 1,024.
@@ -104,7 +78,9 @@ struct PushRelay: ~Copyable {
         setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     }
 
-    private mutating func take(_ input: RelayInput, _ now: Moment) {
+    // MARK: - Inputs and time
+
+    mutating func take(_ input: RelayInput, now: Moment) {
         switch input {
         case .connected(let terms):
             isConnected = true
@@ -114,35 +90,19 @@ struct PushRelay: ~Copyable {
                 "connected",
                 "server=\(terms.server) user=\(quoted(terms.user.utf8)) "
                     + "session=\(terms.isNewInbox ? "new" : "present")")
-        case .disconnected(let end):
-            isConnected = false
-            let reason = end.reason.map { " reason=\($0.name)" } ?? ""
-            dispatcher.log(
-                "disconnected",
-                "detail=\(quoted(end.detail.utf8))\(reason) retry_ms=\(end.retryMilliseconds)")
-        case .message(let message):
-            // Those that come now are delivered again after the next login.
-            if drainDeadline == nil { dispatcher.accept(message, now: now) }
-        case .dropped(let count): dispatcher.totals.dropped += UInt64(clamping: count)
-        // A relay for wake-ups has neither.
-        case .subscribed, .subscriptionRefused, .unsubscribed, .sendRefused: break
-        case .stopped(let reason): if drainDeadline == nil { stopReason = reason }
-        case .drain:
-            guard drainDeadline == nil else { return }
-            drainDeadline = now.instant.advanced(byMilliseconds: RelayLimits.drainMilliseconds)
-            dispatcher.drain()
-        case .totals: dispatcher.logTotals()
+        case .disconnected: isConnected = false
+        case .message(let message): dispatcher.accept(message, now: now)
+        // It subscribes to nothing and publishes nothing.
+        default: break
         }
     }
 
-    /// Makes attempts until none may begin, and takes results.
-    private mutating func turn(_ now: Moment) {
+    mutating func countDropped(_ count: Int) {
+        dispatcher.totals.dropped += UInt64(clamping: count)
+    }
+
+    mutating func timePassed(now: Moment) {
         dispatcher.timePassed(now: now)
-        if now.instant >= nextTotals {
-            dispatcher.logTotals()
-            nextTotals = now.instant.advanced(bySeconds: UInt64(settings.relay.totalsSeconds))
-        }
-        lookForResends(now)
         for value in returns.takeAll() {
             switch value {
             case .sent(let tag, let outcome): finish(tag, outcome, now: now)
@@ -151,24 +111,25 @@ struct PushRelay: ~Copyable {
             case .reported(let outcome): dispatcher.finish(report: outcome, now: now)
             }
         }
-        while let key = dispatcher.nextRemoval(now: now.instant) { remove(key) }
-        if let reports = dispatcher.nextReport(now: now.instant) { report(reports) }
-        beginAll(now)
-        var completions = pool.perform()
-        // A result may permit the next attempt, whose bytes are sent in this turn too.
-        var rounds = 0
-        while !completions.isEmpty {
-            for completion in completions { take(completion, now) }
-            guard rounds < RelayLimits.roundsMaximum else { return }
-            rounds += 1
-            beginAll(now)
-            completions = pool.perform()
-        }
     }
+
+    mutating func turnEnded() {}
+
+    func nextDeadline(now: Instant) -> Instant { dispatcher.nextDeadline(now: now) }
+
+    /// Whether nothing is under way, and the broker has been told what became of the wake-ups.
+    /// Without a connection it is told after the next start.
+    var isQuiet: Bool {
+        dispatcher.inFlightCount == 0 && !(isConnected && dispatcher.hasReports)
+    }
+
+    mutating func drain(now: Instant) { dispatcher.drain() }
 
     // MARK: - Attempts
 
-    private mutating func beginAll(_ now: Moment) {
+    mutating func begin(now: Moment) {
+        while let key = dispatcher.nextRemoval(now: now.instant) { remove(key) }
+        if let reports = dispatcher.nextReport(now: now.instant) { report(reports) }
         while let attempt = dispatcher.nextAttempt(now: now) { begin(attempt, now) }
     }
 
@@ -267,7 +228,7 @@ struct PushRelay: ~Copyable {
         pool.begin(request, tag: lastTag)
     }
 
-    private mutating func take(_ completion: TransferPool.Completion, _ now: Moment) {
+    mutating func take(_ completion: TransferPool.Completion, now: Moment) {
         let answer = DestinationAnswer(
             result: completion.result, content: completion.answer,
             serverSeconds: completion.serverSeconds, wasConnected: completion.wasConnected)
@@ -286,7 +247,7 @@ struct PushRelay: ~Copyable {
         case .apns:
             outcome = apns.outcome(answer)
             logClock(apns.clockOffset(answer, now: now))
-        case .fcm: outcome = fcm!.outcome(answer)
+        case .fcm: outcome = fcm!.outcome(answer, of: completion.tag)
         case .webhook: outcome = RequestSender.outcome(answer, isOfTarget: true)
         case .sms, .mqtt, .udp: outcome = RequestSender.outcome(answer)
         }
@@ -303,7 +264,7 @@ struct PushRelay: ~Copyable {
     private mutating func takeToken(_ answer: DestinationAnswer, _ now: Moment) {
         let attempts = tokenless
         tokenless = []
-        if let reason = fcm?.accept(token: answer, now: now) {
+        if let reason = fcm?.accept(token: answer, after: lastTag, now: now) {
             dispatcher.log("access_token_refused", "reason=\(quoted(reason.utf8))")
             for attempt in attempts {
                 dispatcher.finish(
@@ -361,20 +322,17 @@ struct PushRelay: ~Copyable {
         }
     }
 
-    private mutating func lookForResends(_ now: Moment) {
-        guard !dispatcher.deadLetters.isEmpty, drainDeadline == nil,
-            now.instant >= nextResendLook
-        else { return }
-        nextResendLook = now.instant.advanced(byMilliseconds: RelayLimits.resendMilliseconds)
-        let request = ResendRequest(stateFile: settings.relay.stateFile)
-        guard let sequences = request.read() else { return }
-        dispatcher.resend(sequences, now: now)
-        answeredRequest = request
-    }
-
     // MARK: - The record
 
-    private mutating func save(_ now: Instant, isForced: Bool = false) throws(RecordFailure) {
+    var mayResend: Bool { !dispatcher.deadLetters.isEmpty }
+
+    mutating func resend(_ sequences: [UInt64], now: Moment) {
+        dispatcher.resend(sequences, now: now)
+    }
+
+    var hasUnwritten: Bool { dispatcher.hasUnwritten }
+
+    mutating func save(now: Instant, isForced: Bool) throws(RecordFailure) {
         guard let entries = dispatcher.nextWrite(now: now, isForced: isForced) else { return }
         do throws(RecordFailure) {
             try record.append(entries, isSynced: true)
@@ -385,39 +343,16 @@ struct PushRelay: ~Copyable {
                 return dispatcher.notWritten(reason, now: now)
             }
         }
-        if !dispatcher.hasUnwritten {
-            answeredRequest?.remove()
-            answeredRequest = nil
-        }
         try record.compact(from: &dispatcher)
     }
 
-    private mutating func leave() throws(RecordFailure) {
-        try save(SystemClocks.now.instant, isForced: true)
-        // A record that was cut on a full disk has nothing yet.
-        if dispatcher.hasUnwritten { try save(SystemClocks.now.instant, isForced: true) }
-        if let position = dispatcher.takeAcknowledgement() { session?.acknowledge(position) }
-        session?.close()
-        dispatcher.logTotals()
-        print()
-    }
+    mutating func takeAcknowledgement() -> InboxRecord? { dispatcher.takeAcknowledgement() }
 
-    // MARK: - The end of a turn
+    // MARK: - The log
 
-    private mutating func print() {
-        for line in dispatcher.takeLines() {
-            StandardStream.error.print("\(LogTime.prefix())\(line)")
-        }
-    }
+    mutating func log(_ event: String, _ fields: String) { dispatcher.log(event, fields) }
 
-    private func wait() {
-        let now = SystemClocks.now.instant
-        var deadline = min(dispatcher.nextDeadline(now: now), nextTotals)
-        if let drainDeadline { deadline = min(deadline, drainDeadline) }
-        if !dispatcher.deadLetters.isEmpty, drainDeadline == nil {
-            deadline = min(deadline, nextResendLook)
-        }
-        pool.wait(
-            milliseconds: min(deadline.milliseconds(since: now), RelayLimits.waitMilliseconds))
-    }
+    mutating func logTotals() { dispatcher.logTotals() }
+
+    mutating func takeLines() -> [String] { dispatcher.takeLines() }
 }

@@ -34,6 +34,9 @@ package enum RelayLimits {
     package static let fullDiskMilliseconds: UInt64 = 1_000
     /// Bytes of the record beyond twice what is alive, before it is written anew.
     package static let recordSlackByteCount = 1 << 20
+    /// Places of removed dead letters beyond those of others, before they are removed together: a
+    /// few hundred bytes for each owner.
+    package static let deadLetterSlackCount = 32
     /// One entry of the record: the largest event with room for its names.
     package static let recordEntryByteCountMaximum = 64 << 20
     /// Bytes of an answer that are read: tokens and reasons are far shorter.

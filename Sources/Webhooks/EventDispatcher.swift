@@ -43,7 +43,7 @@ package struct EventDispatcher: RecordSource {
 
     let settings: WebhookSettings
     private(set) var hooks: [HookQueue]
-    private(set) var deadLetters: DeadLetters
+    private(set) var deadLetters: DeadLetterQueue<DeadLetter>
     private var window: InboxWindow
     /// Unacknowledged messages that the broker sends: what was asked for, then what it granted.
     private var windowMaximum: Int
@@ -83,7 +83,9 @@ package struct EventDispatcher: RecordSource {
             HookQueue(hook, schedule: schedule, seed: seed &+ UInt64(index))
         }
         nextRefusalLines = settings.hooks.map { _ in Instant(milliseconds: 0) }
-        deadLetters = DeadLetters(countMaximum: settings.deadLettersMaximum)
+        deadLetters = DeadLetterQueue(
+            countMaximum: settings.deadLettersMaximum,
+            byteCountMaximum: WebhookLimits.deadLetterByteCountMaximum)
         window = InboxWindow(position: stored.position)
         windowMaximum = settings.relay.inFlightMaximum
         writtenPosition = stored.position
@@ -92,12 +94,12 @@ package struct EventDispatcher: RecordSource {
         nextSequence = stored.highestSequence + 1
         run = seed
         brokerTime = BrokerTime(now.instant, atLeast: 0)
-        for letter in stored.deadLetters { add(letter) }
+        for letter in stored.deadLetters { keep(letter) }
         for delivery in stored.deliveries {
             if let index = hookIndex(delivery.hook) {
                 hooks[index].add(delivery)
             } else {
-                bury(delivery, cause: .hookRemoved, status: 0, time: now.unixMilliseconds)
+                addDeadLetter(delivery, cause: .hookRemoved, status: 0, time: now.unixMilliseconds)
             }
         }
         if !stored.deliveries.isEmpty || !stored.deadLetters.isEmpty {
@@ -160,7 +162,7 @@ package struct EventDispatcher: RecordSource {
             nextSequence += 1
             fresh[delivery.sequence] = FreshDelivery(delivery: delivery, record: message.record)
             if hooks[index].isFull(for: delivery) {
-                bury(delivery, cause: .queueFull, status: 0, time: now.unixMilliseconds)
+                addDeadLetter(delivery, cause: .queueFull, status: 0, time: now.unixMilliseconds)
             } else {
                 hooks[index].add(delivery)
             }
@@ -176,7 +178,7 @@ package struct EventDispatcher: RecordSource {
     }
 
     /// Makes an event a dead letter, which is in the record with the next write.
-    private mutating func bury(
+    private mutating func addDeadLetter(
         _ delivery: Delivery, cause: DeathCause, status: UInt16, time: UInt64
     ) {
         totals.died += 1
@@ -192,10 +194,10 @@ package struct EventDispatcher: RecordSource {
             "dead_letter",
             "hook=\(delivery.hook) id=\(delivery.identifier) number=\(delivery.sequence) "
                 + "cause=\(cause.name)" + (status == 0 ? "" : " status=\(status)"))
-        add(DeadLetter(delivery: delivery, cause: cause, status: status, time: time))
+        keep(DeadLetter(delivery: delivery, cause: cause, status: status, time: time))
     }
 
-    private mutating func add(_ letter: DeadLetter) {
+    private mutating func keep(_ letter: DeadLetter) {
         for removed in deadLetters.add(letter) {
             totals.discarded += 1
             log(
@@ -224,7 +226,7 @@ package struct EventDispatcher: RecordSource {
             let request = hooks[index].next(
                 now: now.instant, time: brokerTime.agreed(now), expired: &expired)
             for delivery in expired {
-                bury(delivery, cause: .expired, status: 0, time: now.unixMilliseconds)
+                addDeadLetter(delivery, cause: .expired, status: 0, time: now.unixMilliseconds)
             }
             guard let request else { continue }
             totals.requests += 1
@@ -254,7 +256,7 @@ package struct EventDispatcher: RecordSource {
             for delivery in deliveries { end(delivery) }
         case .dead(let deliveries, let cause):
             for delivery in deliveries {
-                bury(delivery, cause: cause, status: status, time: now.unixMilliseconds)
+                addDeadLetter(delivery, cause: cause, status: status, time: now.unixMilliseconds)
             }
         case .retried: totals.retried += 1
         case .refused(let count):
@@ -335,7 +337,7 @@ package struct EventDispatcher: RecordSource {
 
     /// Whether a request to send again may find something.
     var mayResend: Bool {
-        !deadLetters.letters.isEmpty || hooks.contains { $0.isDisabled || $0.count > 0 }
+        !deadLetters.isEmpty || hooks.contains { $0.isDisabled || $0.count > 0 }
     }
 
     // MARK: - The record
@@ -417,7 +419,7 @@ package struct EventDispatcher: RecordSource {
     package var snapshot: [RecordEntry] {
         var entries: [RecordEntry] = window.position.map { [.position($0)] } ?? []
         entries.append(.filters(filters))
-        for letter in deadLetters.letters {
+        for letter in deadLetters.all {
             entries.append(.event(letter.delivery))
             entries.append(
                 .dead(
@@ -432,7 +434,7 @@ package struct EventDispatcher: RecordSource {
     /// What the record needs if nothing in it is alive: all events are with the broker yet. Nil if
     /// it has events.
     package var emptyRecord: [RecordEntry]? {
-        let count = hooks.reduce(deadLetters.letters.count) { $0 + $1.count }
+        let count = hooks.reduce(deadLetters.count) { $0 + $1.count }
         guard count == fresh.count else { return nil }
         return (writtenPosition.map { [.position($0)] } ?? []) + [.filters(filters)]
     }
@@ -459,7 +461,7 @@ package struct EventDispatcher: RecordSource {
         nextSweep = now.instant.advanced(byMilliseconds: RelayLimits.sweepMilliseconds)
         for index in hooks.indices {
             for delivery in hooks[index].takeExpired(time: brokerTime.agreed(now)) {
-                bury(delivery, cause: .expired, status: 0, time: now.unixMilliseconds)
+                addDeadLetter(delivery, cause: .expired, status: 0, time: now.unixMilliseconds)
             }
         }
     }
@@ -493,7 +495,7 @@ package struct EventDispatcher: RecordSource {
 
     mutating func logTotals() {
         totals.waiting = UInt64(hooks.reduce(0) { $0 + $1.count })
-        totals.deadLetters = UInt64(deadLetters.letters.count)
+        totals.deadLetters = UInt64(deadLetters.count)
         totals.openCircuits = UInt64(hooks.count { $0.circuit.openUntil != nil })
         totals.disabled = UInt64(hooks.count { $0.isDisabled })
         log("totals", totals.line)

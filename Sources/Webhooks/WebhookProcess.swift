@@ -5,45 +5,14 @@ import CommandLineOptions
 import MartletClient
 import Relay
 
-/// Runs a relay until ``RelayControl/drain()``, or until it cannot continue.
+/// A webhook relay until it is stopped, or cannot continue.
 public enum WebhookProcess {
-    /// Why a relay ended.
-    public enum End: Sendable {
-        case stopped
-        /// The broker refuses it permanently.
-        case refused(String)
-    }
-
-    /// The reason why a relay could not start or continue.
-    public enum Failure: Error {
-        case record(RecordFailure)
-        case client(MartletError)
-    }
-
     /// Runs it on the calling thread.
     public static func run(
         _ settings: WebhookSettings, _ control: RelayControl
-    ) throws(Failure) -> End {
-        let record: RecordFile<RecordContent>
-        do throws(RecordFailure) {
-            record = try RecordFile<RecordContent>.open(settings.relay.stateFile)
-        } catch {
-            throw .record(error)
-        }
-        let session: BrokerSession
-        do throws(MartletError) {
-            session = try BrokerSession(
-                settings.relay, position: record.stored.position, inputs: control.inputs)
-        } catch {
-            throw .client(error)
-        }
-        var relay = WebhookRelay(
-            settings, record: record, session: session, inputs: control.inputs,
-            waker: control.waker)
-        do throws(RecordFailure) {
-            return try relay.run()
-        } catch {
-            throw .record(error)
+    ) throws(RelayFailure) -> RelayEnd {
+        try RelayProcess.run(settings.relay, control) { record, session in
+            WebhookRelay(settings, record: record, session: session, waker: control.waker)
         }
     }
 }

@@ -1,16 +1,16 @@
-// The relay's thread: it takes inputs, makes requests, keeps the record, and acknowledges.
+// A webhook relay, as its loop runs it: requests to hooks and deciders, the record, and verdicts.
 
 import ClientProgram
-import CommandLineOptions
 import MartletClient
 import Primitives
 import Relay
 
-struct WebhookRelay: ~Copyable {
+struct WebhookRelay: RelayWork, ~Copyable {
+    typealias Content = RecordContent
+
     private let settings: WebhookSettings
-    private let inputs: InputQueue
-    private let session: BrokerSession
-    private let pool: TransferPool
+    let session: BrokerSession?
+    let pool: TransferPool
     private var dispatcher: EventDispatcher
     private var moderation: ModerationDispatcher
     private var record: RecordFile<RecordContent>
@@ -18,20 +18,12 @@ struct WebhookRelay: ~Copyable {
     private var attempts: [UInt64: EventDispatcher.Attempt] = [:]
     private var questions: [UInt64: ModerationDispatcher.Attempt] = [:]
     private var lastTag: UInt64 = 0
-    private var drainDeadline: Instant?
-    private var nextTotals = Instant.never
-    private var nextResendLook = Instant(milliseconds: 0)
-    /// A request whose dead letters are events again, in the record with the next write.
-    private var answeredRequest: ResendRequest?
-    private var stopReason: String?
 
     init(
         _ settings: WebhookSettings, record: consuming RecordFile<RecordContent>,
-        session: BrokerSession,
-        inputs: InputQueue, waker: RelayWaker
+        session: BrokerSession?, waker: RelayWaker
     ) {
         self.settings = settings
-        self.inputs = inputs
         self.session = session
         moderation = ModerationDispatcher(settings.deciders, seed: .random(in: 0...(.max)))
         pool = TransferPool(
@@ -44,109 +36,60 @@ struct WebhookRelay: ~Copyable {
         obsolete = dispatcher.replaceFilters(settings.filters)
     }
 
-    /// Runs until the relay has stopped.
-    mutating func run() throws(RecordFailure) -> WebhookProcess.End {
-        let start = SystemClocks.now
-        if settings.relay.totalsSeconds > 0 {
-            nextTotals = start.instant.advanced(bySeconds: UInt64(settings.relay.totalsSeconds))
+    mutating func start(now: Instant) throws(RelayFailure) {
+        do throws(RecordFailure) {
+            // The list of subscriptions is in the record before the session has them.
+            try save(now: now, isForced: false)
+        } catch {
+            throw .record(error)
         }
-        // The list of subscriptions is in the record before the session has them.
-        try save(start.instant)
-        session.start(
+        session?.start(
             wants: settings.filters.map { .filter($0) } + settings.groups.map { .group($0) },
             obsolete: obsolete)
-        while true {
-            let now = SystemClocks.now
-            for input in inputs.takeAll() { take(input, now) }
-            turn(now)
-            publishVerdicts()
-            try save(now.instant)
-            if let position = dispatcher.takeAcknowledgement() { session.acknowledge(position) }
-            print()
-            if let stopReason { return .refused(stopReason) }
-            let inFlightCount = dispatcher.inFlightCount + moderation.inFlightCount
-            if let drainDeadline, inFlightCount == 0 || now.instant >= drainDeadline {
-                try leave()
-                return .stopped
-            }
-            wait()
-        }
     }
 
-    private mutating func take(_ input: RelayInput, _ now: Moment) {
+    // MARK: - Inputs and time
+
+    mutating func take(_ input: RelayInput, now: Moment) {
         switch input {
         case .connected(let terms): dispatcher.connected(terms, now: now.instant)
-        case .disconnected(let end):
-            let reason = end.reason.map { " reason=\($0.name)" } ?? ""
-            dispatcher.log(
-                "disconnected",
-                "detail=\(quoted(end.detail.utf8))\(reason) retry_ms=\(end.retryMilliseconds)")
         case .message(let message):
-            // Those that come now are delivered again after the next login.
-            guard drainDeadline == nil else { return }
             if !moderation.accept(message, now: now) { dispatcher.accept(message, now: now) }
-        case .dropped(let count): dispatcher.totals.dropped += UInt64(clamping: count)
         case .subscribed(let count): dispatcher.log("subscribed", "count=\(count)")
         case .subscriptionRefused(let name, let reason):
             dispatcher.log("subscription_refused", "\(name) reason=\(reason.name)")
         case .unsubscribed: dispatcher.forgetObsoleteFilters()
-        case .stopped(let reason): if drainDeadline == nil { stopReason = reason }
-        case .drain:
-            guard drainDeadline == nil else { return }
-            drainDeadline = now.instant.advanced(byMilliseconds: RelayLimits.drainMilliseconds)
-            dispatcher.drain()
-            moderation.drain(now: now.instant)
         case .sendRefused(let id):
             if let id = id.flatMap(VerdictID.init) {
                 moderation.noteUntaken(about: id.number, of: id.decider)
             }
-        case .totals: logTotals()
+        default: break
         }
     }
 
-    private mutating func logTotals() {
-        dispatcher.logTotals()
-        guard !settings.deciders.isEmpty else { return }
-        dispatcher.log("moderation_totals", moderation.totals.line)
+    mutating func countDropped(_ count: Int) {
+        dispatcher.totals.dropped += UInt64(clamping: count)
     }
 
-    // MARK: - Verdicts
-
-    /// Tells the broker what was decided. It knows no more of a question whose verdict is lost than
-    /// that nobody answered.
-    private mutating func publishVerdicts() {
-        for decision in moderation.takeDecisions() {
-            let (topic, payload) = decision.verdict.publication(about: decision.number)
-            var message = OutgoingMessage(to: .topic(topic), .bytes(payload), grade: .transient)
-            message.messageID = VerdictID(decision)?.text
-            session.client.send(message) { _ in }
-        }
-        for line in moderation.takeLines() { dispatcher.log(line.event, line.fields) }
-    }
-
-    /// Makes requests until none may begin, and takes results.
-    private mutating func turn(_ now: Moment) {
+    mutating func timePassed(now: Moment) {
         dispatcher.timePassed(now: now)
         moderation.timePassed(now: now.instant)
-        if now.instant >= nextTotals {
-            logTotals()
-            nextTotals = now.instant.advanced(bySeconds: UInt64(settings.relay.totalsSeconds))
-        }
-        lookForResends(now)
-        begin(now)
-        var completions = pool.perform()
-        // A result may permit the next request of its key, whose bytes are sent in this turn too.
-        var rounds = 0
-        while !completions.isEmpty {
-            for completion in completions { take(completion, now) }
-            guard rounds < RelayLimits.roundsMaximum else { return }
-            rounds += 1
-            begin(now)
-            completions = pool.perform()
-        }
     }
 
-    private mutating func take(_ completion: TransferPool.Completion, _ now: Moment) {
+    func nextDeadline(now: Instant) -> Instant {
+        min(dispatcher.nextDeadline(now: now), moderation.nextDeadline)
+    }
+
+    var isQuiet: Bool { dispatcher.inFlightCount + moderation.inFlightCount == 0 }
+
+    mutating func drain(now: Instant) {
+        dispatcher.drain()
+        moderation.drain(now: now)
+    }
+
+    // MARK: - Requests
+
+    mutating func take(_ completion: TransferPool.Completion, now: Moment) {
         if let question = questions.removeValue(forKey: completion.tag) {
             moderation.finish(
                 question, with: completion.result, answer: completion.answer, now: now.instant)
@@ -158,7 +101,7 @@ struct WebhookRelay: ~Copyable {
         dispatcher.finish(attempt, with: completion.result, now: now)
     }
 
-    private mutating func begin(_ now: Moment) {
+    mutating func begin(now: Moment) {
         beginQuestions(now)
         while let attempt = dispatcher.nextAttempt(now: now) {
             let hook = settings.hooks[attempt.hook]
@@ -168,7 +111,8 @@ struct WebhookRelay: ~Copyable {
                 .signed(
                     hook.url, body: attempt.body, identifier: attempt.identifier,
                     seconds: now.unixSeconds, secrets: hook.secrets,
-                    authorityFile: hook.authorityFile, timeoutSeconds: hook.timeoutSeconds),
+                    authorityFile: hook.authorityFile,
+                    timeoutMilliseconds: 1_000 * hook.timeoutSeconds),
                 tag: lastTag)
         }
     }
@@ -178,38 +122,43 @@ struct WebhookRelay: ~Copyable {
             let decider = settings.deciders[attempt.decider]
             lastTag += 1
             questions[lastTag] = attempt
-            var request = TransferRequest.signed(
-                decider.url, body: attempt.body, identifier: attempt.identifier,
-                seconds: now.unixSeconds, secrets: decider.secrets,
-                authorityFile: decider.authorityFile,
-                timeoutSeconds: (attempt.milliseconds + 999) / 1_000)
-            request.timeoutMilliseconds = max(1, attempt.milliseconds)
-            pool.begin(request, tag: lastTag)
+            pool.begin(
+                .signed(
+                    decider.url, body: attempt.body, identifier: attempt.identifier,
+                    seconds: now.unixSeconds, secrets: decider.secrets,
+                    authorityFile: decider.authorityFile,
+                    timeoutMilliseconds: max(1, attempt.milliseconds)),
+                tag: lastTag)
         }
     }
 
-    private mutating func lookForResends(_ now: Moment) {
-        guard dispatcher.mayResend, drainDeadline == nil, now.instant >= nextResendLook else {
-            return
+    // MARK: - Verdicts
+
+    /// Tells the broker what was decided. It knows no more of a question whose verdict is lost than
+    /// that nobody answered.
+    mutating func turnEnded() {
+        for decision in moderation.takeDecisions() {
+            let (topic, payload) = decision.verdict.publication(about: decision.number)
+            var message = OutgoingMessage(to: .topic(topic), .bytes(payload), grade: .transient)
+            message.messageID = VerdictID(decision)?.text
+            session?.client.send(message) { _ in }
         }
-        nextResendLook = now.instant.advanced(byMilliseconds: RelayLimits.resendMilliseconds)
-        let request = ResendRequest(stateFile: settings.relay.stateFile)
-        guard let sequences = request.read() else { return }
-        dispatcher.resend(sequences, now: now)
-        answeredRequest = request
+        for line in moderation.takeLines() { dispatcher.log(line.event, line.fields) }
     }
 
     // MARK: - The record
 
-    private mutating func save(_ now: Instant) throws(RecordFailure) {
-        guard let write = dispatcher.nextWrite(now: now) else {
-            // No letter of the request was there any more.
-            if !dispatcher.hasUnwritten {
-                answeredRequest?.remove()
-                answeredRequest = nil
-            }
-            return
-        }
+    var mayResend: Bool { dispatcher.mayResend }
+
+    mutating func resend(_ sequences: [UInt64], now: Moment) {
+        dispatcher.resend(sequences, now: now)
+    }
+
+    var hasUnwritten: Bool { dispatcher.hasUnwritten }
+
+    mutating func save(now: Instant, isForced: Bool) throws(RecordFailure) {
+        if isForced { dispatcher.requestRecord() }
+        guard let write = dispatcher.nextWrite(now: now) else { return }
         do throws(RecordFailure) {
             try record.append(write.entries, isSynced: write.isSynced)
             dispatcher.written(write)
@@ -219,44 +168,22 @@ struct WebhookRelay: ~Copyable {
                 return dispatcher.notWritten(reason, now: now)
             }
         }
-        // In the record, and synced.
-        if write.isComplete, !dispatcher.hasUnwritten {
-            answeredRequest?.remove()
-            answeredRequest = nil
-        }
         try record.compact(from: &dispatcher)
     }
 
-    private mutating func leave() throws(RecordFailure) {
-        dispatcher.requestRecord()
-        try save(SystemClocks.now.instant)
-        // A record that was cut on a full disk has nothing yet.
-        if dispatcher.hasUnwritten { try save(SystemClocks.now.instant) }
-        if let position = dispatcher.takeAcknowledgement() { session.acknowledge(position) }
-        session.close()
-        logTotals()
-        print()
+    mutating func takeAcknowledgement() -> InboxRecord? { dispatcher.takeAcknowledgement() }
+
+    // MARK: - The log
+
+    mutating func log(_ event: String, _ fields: String) { dispatcher.log(event, fields) }
+
+    mutating func logTotals() {
+        dispatcher.logTotals()
+        guard !settings.deciders.isEmpty else { return }
+        dispatcher.log("moderation_totals", moderation.totals.line)
     }
 
-    // MARK: - The end of a turn
-
-    private mutating func print() {
-        for line in dispatcher.takeLines() {
-            StandardStream.error.print("\(LogTime.prefix())\(line)")
-        }
-    }
-
-    private func wait() {
-        let now = SystemClocks.now.instant
-        var deadline = min(
-            dispatcher.nextDeadline(now: now), moderation.nextDeadline, nextTotals)
-        if let drainDeadline { deadline = min(deadline, drainDeadline) }
-        if dispatcher.mayResend, drainDeadline == nil {
-            deadline = min(deadline, nextResendLook)
-        }
-        pool.wait(
-            milliseconds: min(deadline.milliseconds(since: now), RelayLimits.waitMilliseconds))
-    }
+    mutating func takeLines() -> [String] { dispatcher.takeLines() }
 }
 
 /// The id of a verdict's message, by which a refusal is recognized.

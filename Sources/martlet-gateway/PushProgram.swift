@@ -110,12 +110,22 @@ enum PushProgram {
             StandardStream.output.print("the configuration is valid")
             return .success
         }
+        let program = RelayProgram(name: "push")
         switch verb {
         case "log":
-            return print { () throws(RecordFailure) in
+            return program.print { () throws(RecordFailure) in
                 try PushQuestions.log(settings, user: parsed[.user])
             }
-        case "dead-letters": return try deadLetters(settings, resend: parsed[.resend])
+        case "dead-letters":
+            guard let text = parsed[.resend] else {
+                return program.print { () throws(RecordFailure) in
+                    try PushQuestions.deadLetters(settings)
+                }
+            }
+            return try program.resend(text, missing: "there is no such dead letter") {
+                number throws(RecordFailure) in
+                try PushQuestions.resend(settings, number: number)
+            }
         case "try-template":
             let lines = try PushQuestions.sample(
                 settings, kind: parsed[.kind], push: parsed[.push])
@@ -127,64 +137,10 @@ enum PushProgram {
             guard let key else { throw UsageError("\(path) has no section udp") }
             StandardStream.output.print(key)
             return .success
-        default: return run(settings)
-        }
-    }
-
-    private static func print(_ lines: () throws(RecordFailure) -> [String]) -> ExitCode {
-        do throws(RecordFailure) {
-            for line in try lines() { StandardStream.output.print(line) }
-            return .success
-        } catch {
-            return fail("\(error)", .storeUnusable)
-        }
-    }
-
-    private static func run(_ settings: PushSettings) -> ExitCode {
-        let signals = ProgramSignals()
-        // A destination may close a connection that is written to.
-        signal(SIGPIPE, SIG_IGN)
-        // A record that reaches the limit of a file's size is a full disk.
-        signal(SIGXFSZ, SIG_IGN)
-        let control = RelayControl()
-        signals.receive(
-            reload: nil, report: { control.logTotals() }, stop: { control.drain() })
-        do throws(PushProcess.Failure) {
-            switch try PushProcess.run(settings, control) {
-            case .stopped: return .success
-            case .refused(let reason): return fail(reason, .notConnected)
-            case .noThread: return fail("no thread is available", .failure)
+        default:
+            return program.run { control throws(RelayFailure) in
+                try PushProcess.run(settings, control)
             }
-        } catch {
-            switch error {
-            case .record(let failure): return fail("\(failure)", .storeUnusable)
-            case .client(let failure): return fail("\(failure)", .failure)
-            }
-        }
-    }
-
-    private static func fail(_ text: String, _ code: ExitCode) -> ExitCode {
-        StandardStream.error.print("martlet-gateway push: \(text)")
-        return code
-    }
-
-    private static func deadLetters(
-        _ settings: PushSettings, resend: String?
-    ) throws(UsageError) -> ExitCode {
-        let number = resend.flatMap { UInt64($0) }
-        guard resend == nil || resend == "all" || number != nil else {
-            throw UsageError("--resend must be the number of a dead letter, or all")
-        }
-        guard resend != nil else {
-            return print { () throws(RecordFailure) in try PushQuestions.deadLetters(settings) }
-        }
-        do throws(RecordFailure) {
-            let count = try PushQuestions.resend(settings, number: number)
-            guard count > 0 else { return fail("there is no such dead letter", .failure) }
-            StandardStream.output.print("requested=\(count)")
-            return .success
-        } catch {
-            return fail("\(error)", .storeUnusable)
         }
     }
 }

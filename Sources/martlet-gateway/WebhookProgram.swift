@@ -85,66 +85,27 @@ enum WebhookProgram {
                     StandardStream.output.print("the configuration is valid")
                     return .success
                 }
-                guard isForDeadLetters else { return run(settings) }
-                return try deadLetters(settings, resend: parsed[.resend])
+                let program = RelayProgram(name: "webhook")
+                guard isForDeadLetters else {
+                    return program.run { control throws(RelayFailure) in
+                        try WebhookProcess.run(settings, control)
+                    }
+                }
+                guard let text = parsed[.resend] else {
+                    return program.print { () throws(RecordFailure) in
+                        try WebhookDeadLetters.list(settings)
+                    }
+                }
+                return try program.resend(
+                    text, missing: "there is no such dead letter of a hook of this file"
+                ) { number throws(RecordFailure) in
+                    try WebhookDeadLetters.resend(settings, number: number)
+                }
             }
         } catch {
             StandardStream.error.print(
                 "martlet-gateway webhook: \(error.message)\nSee martlet-gateway webhook --help")
             return .usage
-        }
-    }
-
-    private static func run(_ settings: WebhookSettings) -> ExitCode {
-        let signals = ProgramSignals()
-        // A destination may close a connection that is written to.
-        signal(SIGPIPE, SIG_IGN)
-        // A record that reaches the limit of a file's size is a full disk.
-        signal(SIGXFSZ, SIG_IGN)
-        let control = RelayControl()
-        signals.receive(
-            reload: nil, report: { control.logTotals() }, stop: { control.drain() })
-        do throws(WebhookProcess.Failure) {
-            switch try WebhookProcess.run(settings, control) {
-            case .stopped: return .success
-            case .refused(let reason):
-                StandardStream.error.print("martlet-gateway webhook: \(reason)")
-                return .notConnected
-            }
-        } catch {
-            switch error {
-            case .record(let failure): return fail("\(failure)", .storeUnusable)
-            case .client(let failure): return fail("\(failure)", .failure)
-            }
-        }
-    }
-
-    private static func fail(_ text: String, _ code: ExitCode) -> ExitCode {
-        StandardStream.error.print("martlet-gateway webhook: \(text)")
-        return code
-    }
-
-    private static func deadLetters(
-        _ settings: WebhookSettings, resend: String?
-    ) throws(UsageError) -> ExitCode {
-        let number = resend.flatMap { UInt64($0) }
-        guard resend == nil || resend == "all" || number != nil else {
-            throw UsageError("--resend must be the number of a dead letter, or all")
-        }
-        do throws(RecordFailure) {
-            guard resend != nil else {
-                for line in try WebhookDeadLetters.list(settings) {
-                    StandardStream.output.print(line)
-                }
-                return .success
-            }
-            guard let count = try WebhookDeadLetters.resend(settings, number: number) else {
-                return fail("there is no such dead letter of a hook of this file", .failure)
-            }
-            StandardStream.output.print("requested=\(count)")
-            return .success
-        } catch {
-            return fail("\(error)", .storeUnusable)
         }
     }
 }

@@ -222,6 +222,121 @@ struct ImportDatabaseTests {
             "ALTER TABLE clients RENAME COLUMN session_expiry_time TO other;")
     }
 
+    /// A view is read like a table, and may have rows without an end.
+    @Test func `what a query would compute is refused before it is read`() throws {
+        func expect(_ words: String, _ statements: String...) throws {
+            var database = Self.sample()
+            statements.forEach { database.run($0) }
+            try? FileManager.default.removeItem(atPath: path)
+            try database.write(to: path)
+            let plan = try plan()
+            #expect(lines(plan) == ["refused the store \(words); nothing of it is taken"])
+            #expect(plan.retained.isEmpty && plan.sessions.isEmpty)
+        }
+        let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
+        let isOther = "has a view, a trigger or a virtual table, as Mosquitto has none: "
+        try expect(
+            isOther + "base_msgs", "DROP TABLE base_msgs;",
+            "CREATE VIEW base_msgs AS \(endless) SELECT x AS store_id, 0 AS expiry_time, "
+                + "'t' AS topic, zeroblob(400000000) AS payload, 400000000 AS payloadlen, "
+                + "NULL AS properties FROM c;")
+        try expect(
+            isOther + "version_info", "DROP TABLE version_info;",
+            "CREATE VIEW version_info AS \(endless) SELECT 'database_schema' AS component, "
+                + "1 AS major, 1 AS minor FROM c WHERE x < 0;")
+        // SQLite compares the type beside the text.
+        try expect(
+            "is damaged: malformed database schema (other)", "CREATE TABLE other (x);",
+            "PRAGMA writable_schema=ON;",
+            "UPDATE sqlite_schema SET sql = 'CREATE VIEW other AS SELECT 1', rootpage = 0 "
+                + "WHERE name = 'other';")
+        try expect(
+            isOther + "wake",
+            "CREATE TRIGGER wake AFTER INSERT ON retains BEGIN DELETE FROM clients; END;")
+        let isComputed = "has a computed column, as Mosquitto has none: "
+        try expect(
+            isComputed + "clients.large",
+            "ALTER TABLE clients ADD COLUMN large AS (zeroblob(400000000));")
+        try expect(
+            isComputed + "other.large",
+            "CREATE TABLE other (x, large AS (zeroblob(9)) STORED);")
+    }
+
+    @Test func `the check of the pages evaluates nothing`() throws {
+        var database = Self.sample()
+        database.run("CREATE TABLE other (x CHECK (length(zeroblob(9)) > x));")
+        database.run("PRAGMA ignore_check_constraints=ON;")
+        database.run("INSERT INTO other VALUES (10);")
+        try database.write(to: path)
+        #expect(try plan().retained.count == 3)
+    }
+
+    /// What a query has thrown that reads bytes.
+    private func failure(of query: String) throws -> String? {
+        let file = try SQLiteFile(path, byteCountMaximum: 400_000)
+        do throws(SQLiteFailure) {
+            try file.rows(query) { row in _ = row.bytes(0) }
+            return nil
+        } catch {
+            return error.text
+        }
+    }
+
+    @Test func `values, their sum and the steps of a query are bounded`() throws {
+        try Self.sample().write(to: path)
+        let rows = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 5) "
+        #expect(try failure(of: rows + "SELECT zeroblob(80000) FROM c") == nil)
+        #expect(
+            try failure(of: rows + "SELECT zeroblob(80001) FROM c")
+                == "has values of more than 400000 bytes")
+        #expect(
+            try failure(of: "SELECT zeroblob(268435457)")
+                == "has a value of more than 268435456 bytes")
+        let endless = rows.replacing(" LIMIT 5", with: "")
+        let words = try failure(of: endless + "SELECT NULL FROM c WHERE x < 0")
+        #expect(words?.hasPrefix("needs more than ") == true, "\(words ?? "nil")")
+    }
+
+    @Test func `a content type that is too long or has several lines is left out`() throws {
+        var database = PluginDatabase()
+        database.addClient("c", user: "ann")
+        let types = [
+            String(repeating: "c", count: 255), String(repeating: "c", count: 256), "a\\nb", "",
+        ]
+        for (number, type) in types.enumerated() {
+            database.addMessage(
+                number, topic: "t/\(number)",
+                properties: #"[{"identifier":"content-type","value":"\#(type)"}]"#)
+            database.retain(number, on: "t/\(number)")
+            database.addWaiting(number, client: "c")
+        }
+        try database.write(to: path)
+        let plan = try plan()
+        #expect(plan.retained.map(\.contentType) == [types[0], nil, nil, nil])
+        let words = "without the content type: more than 255 bytes, or control characters"
+        #expect(
+            lines(plan) == [
+                "taken retained t/0", "changed retained t/1: \(words)",
+                "changed retained t/2: \(words)", "taken retained t/3",
+                "changed the session of client c with 0 subscriptions and 4 queued messages, "
+                    + "2 \(words)",
+            ])
+        let message = try #require(plan.messages[1])
+        #expect(message.item(qos: 1, unixSeconds: 0) == "1\n\n\neA==\nt/1")
+    }
+
+    @Test func `retained topics that are no topic names are refused`() throws {
+        var database = PluginDatabase()
+        database.addMessage(1, topic: "t")
+        for topic in ["a/+", "", "good"] { database.retain(1, on: topic) }
+        try database.write(to: path)
+        #expect(
+            lines(try plan()) == [
+                "refused retained : it is no topic name",
+                "refused retained a/+: it is no topic name", "taken retained good",
+            ])
+    }
+
     @Test func `the first schema has no wills`() throws {
         var database = PluginDatabase(schema: "1, 0, 0")
         database.run("DROP TABLE wills;")

@@ -160,6 +160,49 @@ struct ImportSessionsTests {
         #expect(tells(plan, .refused, "client many with 1001 subscriptions"))
     }
 
+    @Test func `leave out topics and filters that no client may use`() throws {
+        var store = StoreFile()
+        store.addClient("dev1", user: "ann")
+        for (number, topic) in ["good", "bad/#", "", "a\0b", "$SYS/x"].enumerated() {
+            store.addMessage(number, topic: topic)
+            store.addWaiting(number, client: "dev1")
+        }
+        for filter in ["good/#", "$share/g/x", "a/#/b", "", "$u/bob", "$share/+/x", "$share//x"] {
+            store.addSubscription(filter, client: "dev1")
+        }
+        let plan = try plan(store)
+        #expect(plan.sessions[0].items.map(\.message) == [0])
+        #expect(plan.sessions[0].filters == ["1\n0\ngood/#", "1\n0\n$share/g/x"])
+        #expect(
+            tells(
+                plan, .changed,
+                "5 queued messages, 4 too large or on a topic that clients may not use, a/#/b, , "
+                    + "$u/bob, $share/+/x, $share//x not subscribed"))
+    }
+
+    @Test func `are told to be incomplete where the broker refuses a later piece`() throws {
+        var store = StoreFile()
+        store.addMessage(1, topic: "t")
+        for client in ["begun", "none"] {
+            store.addClient(client, user: "ann")
+            for _ in 1...3 { store.addWaiting(1, client: client) }
+        }
+        var plan = try plan(store)
+        #expect(plan.sessions.map(\.device) == ["begun", "none"])
+        plan.settle(session: 0, SessionImport.Result(refusal: "no room", reachedCount: 2))
+        plan.settle(session: 1, SessionImport.Result(refusal: "no room"))
+        #expect(
+            tells(
+                plan, .refused,
+                "no room; 2 of 3 messages and no subscriptions are taken; the session is "
+                    + "incomplete, and its client logs in with a clean start only, until martlet "
+                    + "session delete ann --device begun removes it"))
+        #expect(
+            tells(
+                plan, .refused,
+                "client none with 0 subscriptions and 3 queued messages: no room"))
+    }
+
     /// The same text in two forms of Unicode: composed and decomposed.
     @Test func `are apart for client ids that only look the same`() throws {
         var store = StoreFile()

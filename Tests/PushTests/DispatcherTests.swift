@@ -99,6 +99,27 @@ import Testing
         #expect(relay.dispatcher.deadLetters.isEmpty && relay.dispatcher.waitingCount == 1)
     }
 
+    @Test func `the wait doubles with each failure, also after a newer wake-up came`() {
+        for seed in 0..<20 as Range<UInt64> {
+            var relay = ModelRelay(Fixture.settings(), seed: seed)
+            relay.accept(Fixture.request())
+            relay.begin()
+            relay.accept(Fixture.request(count: 2))
+            relay.finish(.failed("429", retryAfterSeconds: 0, isDestination: false))
+            // The first wait is at most 100 ms, and the second one at least that.
+            relay.time += 100
+            relay.begin()
+            #expect(relay.attempts.map(\.wake.count) == [2])
+            relay.finish(.failed("429", retryAfterSeconds: 0, isDestination: false))
+            relay.time += 99
+            relay.begin()
+            #expect(relay.attempts.isEmpty, "seed \(seed)")
+            relay.time += 101
+            relay.begin()
+            #expect(relay.ids == [1])
+        }
+    }
+
     @Test func `a user whose name only looks the same withdraws nothing`() {
         var relay = ModelRelay(Fixture.settings())
         relay.accept(Fixture.request("jos\u{E9}"))
@@ -191,7 +212,7 @@ import Testing
         relay.time += 60_000
         relay.begin()
         #expect(relay.attempts.isEmpty)
-        let letter = try #require(relay.dispatcher.deadLetters.first)
+        let letter = try #require(relay.dispatcher.deadLetters.all.first)
         #expect(letter.cause == .expired)
         relay.save()
         #expect(relay.record.deadLetters == [letter] && relay.record.wakes.isEmpty)
@@ -233,7 +254,7 @@ import Testing
         relay.finish(.down)
         relay.time += 60_000
         relay.begin()
-        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.expired])
+        #expect(relay.dispatcher.deadLetters.all.map(\.cause) == [.expired])
     }
 
     /// A broker whose clock stands in 1970 asks for a wake-up that is valid for ten minutes, and
@@ -263,14 +284,14 @@ import Testing
         relay.finish(.down)
         #expect(relay.dispatcher.totals.renewed == 1)
         // The new end is in the record.
-        relay.dispatcher.needSync(relay.now.instant)
+        relay.dispatcher.progress.needSync(relay.now.instant)
         relay.time += 20
         relay.save()
         let left = relay.record.wakes.map { Int($0.expiry) - Int(relay.now.unixMilliseconds) }
         #expect(left.allSatisfy { $0 > 500_000 && $0 <= 600_000 } && left.count == 1, "\(left)")
         relay.time += 660_000
         relay.begin()
-        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.expired])
+        #expect(relay.dispatcher.deadLetters.all.map(\.cause) == [.expired])
     }
 
     @Test func `a wake-up whose time ends while the relay is away is not renewed`() {
@@ -281,7 +302,7 @@ import Testing
         relay = ModelRelay(
             Fixture.settings(), record: relay.record, time: relay.time + 86_400_000)
         relay.begin()
-        #expect(relay.ids == [] && relay.dispatcher.deadLetters.map(\.cause) == [.expired])
+        #expect(relay.ids == [] && relay.dispatcher.deadLetters.all.map(\.cause) == [.expired])
         #expect(relay.dispatcher.totals.renewed == 0)
     }
 
@@ -297,10 +318,10 @@ import Testing
         relay.finish(.down)
         relay.time += 120_000
         relay.begin()
-        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.expired])
+        #expect(relay.dispatcher.deadLetters.all.map(\.cause) == [.expired])
         // Sent again, it is valid as long, also if the relay's clock is wrong.
         relay.clockError = -1_800_000_000_000
-        relay.dispatcher.resend([relay.dispatcher.deadLetters[0].wake.sequence], now: relay.now)
+        relay.dispatcher.resend([relay.dispatcher.deadLetters.all[0].wake.sequence], now: relay.now)
         relay.clockError = 0
         relay.time += PushLimits.validityMilliseconds - 60_000
         relay.begin()
@@ -330,8 +351,8 @@ import Testing
             relay.time += 10_000
             relay.begin()
         }
-        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.refused, .refused])
-        #expect(relay.dispatcher.deadLetters.map(\.reason) == ["BadTopic", "status 404"])
+        #expect(relay.dispatcher.deadLetters.all.map(\.cause) == [.refused, .refused])
+        #expect(relay.dispatcher.deadLetters.all.map(\.reason) == ["BadTopic", "status 404"])
         #expect(relay.dispatcher.waitingCount == 0)
     }
 
@@ -387,9 +408,9 @@ import Testing
             relay.begin()
             relay.finish(.refused("no", isFinal: true))
         }
-        let sequences = relay.dispatcher.deadLetters.map(\.wake.sequence)
+        let sequences = relay.dispatcher.deadLetters.all.map(\.wake.sequence)
         relay.dispatcher.resend([sequences[2], sequences[0]], now: relay.now)
-        #expect(relay.dispatcher.deadLetters.map(\.wake.user) == ["u2"])
+        #expect(relay.dispatcher.deadLetters.all.map(\.wake.user) == ["u2"])
         relay.begin()
         #expect(relay.attempts.map(\.wake.user) == ["u1", "u3"])
     }
@@ -460,7 +481,7 @@ import Testing
         var relay = ModelRelay(Fixture.settings { $0.waitingMaximum = 1 })
         relay.accept(Fixture.request(ids: [1], kind: "apns", address: { _ in "00" }))
         relay.accept(Fixture.request(ids: [2, 3]))
-        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.notConfigured, .queueFull])
+        #expect(relay.dispatcher.deadLetters.all.map(\.cause) == [.notConfigured, .queueFull])
         relay.begin()
         #expect(relay.ids == [2])
     }
@@ -473,7 +494,7 @@ import Testing
         #expect(relay.record.wakes.count == 1)
         var next = ModelRelay(
             Fixture.settings { $0.webhook = nil }, record: relay.record, time: relay.time)
-        #expect(next.dispatcher.deadLetters.map(\.cause) == [.notConfigured])
+        #expect(next.dispatcher.deadLetters.all.map(\.cause) == [.notConfigured])
         #expect(next.dispatcher.waitingCount == 0)
         next.begin()
         #expect(next.attempts.isEmpty)
@@ -500,6 +521,9 @@ import Testing
         #"{"event":"WAKE_REQUEST","user":"b","targets":[{}],"time":1}"#,
         #"{"event":"WAKE_REQUEST","user":"b","targets":{},"time":1}"#,
         #"{"event":"WAKE_REQUEST","user":"b","targets":[]}"#,
+        Fixture.request(ids: [(1 << 53) + 1]), Fixture.request(time: 1 << 63),
+        Fixture.request(more: #","expires":18446744073709551616"#),
+        #"{"event":"WAKE_REQUEST","user":"b","targets":[],"time":1,"count":9007199254740993}"#,
     ])
     func `an event of another form changes nothing and is acknowledged`(_ json: String) {
         var relay = ModelRelay(Fixture.settings())
@@ -509,6 +533,16 @@ import Testing
         relay.time += 20
         relay.save()
         #expect(relay.acknowledged?.number == 1)
+    }
+
+    @Test func `a target of a number that is none withdraws no other`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request())
+        relay.accept(
+            #"{"event":"WAKE_WITHDRAWN","user":"bob","target":18446744073709551616,"time":1}"#)
+        #expect(relay.dispatcher.totals.malformed == 1)
+        relay.begin()
+        #expect(relay.ids == [1])
     }
 
     @Test func `a message of a user is no event`() {
@@ -532,150 +566,5 @@ import Testing
         relay.time += 334
         relay.begin()
         #expect(relay.attempts.count == 4)
-    }
-}
-
-@Suite struct HookTests {
-    private func relay(isTemplateOnSilence: Bool) -> ModelRelay {
-        ModelRelay(
-            Fixture.settings {
-                $0.hook = HookSettings(isTemplateOnSilence: isTemplateOnSilence)
-            })
-    }
-
-    private func finish(_ relay: inout ModelRelay, _ answer: HookAnswer) {
-        let next = relay.dispatcher.finish(
-            hook: relay.attempts.removeFirst(), with: answer, now: relay.now)
-        if let next { relay.attempts.append(next) }
-    }
-
-    private func content(_ relay: ModelRelay) -> String {
-        guard case .send(let content)? = relay.attempts.first?.phase else { return "" }
-        return String(decoding: content.content.json, as: UTF8.self)
-    }
-
-    @Test func `the hook's content comes before the sender's and the template`() {
-        var relay = relay(isTemplateOnSilence: true)
-        relay.accept(Fixture.request(more: #","push":{"x":1}"#))
-        relay.begin()
-        finish(&relay, .content(.object([("y", .number(2))])))
-        #expect(content(relay) == #"{"y":2}"#)
-        // A repeated attempt asks no more.
-        relay.finish(.down)
-        relay.time += 100
-        relay.begin()
-        #expect(content(relay) == #"{"y":2}"#)
-        #expect(relay.dispatcher.totals.hookAsked == 1)
-    }
-
-    @Test func `the hook may leave it to the sender, or say no`() {
-        var relay = relay(isTemplateOnSilence: true)
-        relay.accept(Fixture.request(ids: [1, 2], more: #","push":{"x":1}"#))
-        relay.begin()
-        finish(&relay, .template)
-        finish(&relay, .drop)
-        #expect(content(relay) == #"{"x":1}"#)
-        #expect(relay.attempts.count == 1 && relay.dispatcher.totals.suppressed == 1)
-        relay.finish(.delivered)
-        #expect(relay.dispatcher.waitingCount == 0 && relay.dispatcher.inFlightCount == 0)
-    }
-
-    @Test(arguments: [true, false])
-    func `silence has a verdict, and a hook that stays silent is asked less`(
-        isTemplateOnSilence: Bool
-    ) {
-        var relay = relay(isTemplateOnSilence: isTemplateOnSilence)
-        for _ in 0..<20 {
-            relay.accept(Fixture.request())
-            relay.begin()
-            if case .hook? = relay.attempts.first?.phase {
-                finish(&relay, .silent("timeout", isWell: false))
-            }
-            #expect(relay.attempts.count == (isTemplateOnSilence ? 1 : 0))
-            if isTemplateOnSilence { relay.finish(.delivered) }
-            #expect(relay.dispatcher.waitingCount == 0)
-        }
-        #expect(relay.dispatcher.totals.hookAsked == 5)
-        #expect(relay.dispatcher.totals.hookSilent == 20)
-        // Nobody was asked about fifteen of them.
-        #expect(relay.dispatcher.deadLetters.count == (isTemplateOnSilence ? 0 : 15))
-        #expect(
-            relay.dispatcher.deadLetters.allSatisfy {
-                $0.cause == .hook && $0.reason == "not-asked"
-            })
-    }
-
-    @Test func `a hook that takes no question of one sender is asked those of others`() {
-        var relay = relay(isTemplateOnSilence: false)
-        for _ in 0..<20 {
-            relay.accept(Fixture.request("eve"))
-            relay.begin()
-            finish(&relay, .silent("status 400", isWell: true))
-        }
-        relay.accept(Fixture.request())
-        relay.begin()
-        finish(&relay, .template)
-        #expect(relay.ids == [1] && relay.dispatcher.totals.suppressed == 20)
-        #expect(relay.dispatcher.deadLetters.isEmpty && relay.dispatcher.totals.hookAsked == 21)
-    }
-
-    @Test func `a silent hook is asked again after ten seconds at most`() {
-        var relay = ModelRelay(
-            Fixture.settings {
-                $0.hook = HookSettings(isTemplateOnSilence: true)
-                $0.relay.retrySecondsMaximum = 300
-            })
-        for number in 1...30 {
-            relay.accept(Fixture.request("u\(number)"))
-            relay.begin()
-            guard case .hook? = relay.attempts.first?.phase else {
-                Issue.record("question \(number) after \(relay.time) ms")
-                return
-            }
-            finish(&relay, .silent("timeout", isWell: false))
-            relay.finish(.delivered)
-            if number >= RelayLimits.circuitFailuresMaximum {
-                relay.time += 10_000
-            }
-        }
-    }
-
-    @Test(arguments: [
-        (301, "", true), (400, "", true), (404, "", true), (200, "no JSON", true),
-        (201, "{}", true), (408, "", false), (425, "", false), (429, "", false), (500, "", false),
-        (503, "", false),
-    ])
-    func `an answer tells whether the hook is well`(status: Int, text: String, isWell: Bool) {
-        let answer = RequestSender.answer(
-            DestinationAnswer(
-                result: .answered(status: status, retryAfterSeconds: 0),
-                content: Array(text.utf8)))
-        guard case .silent(_, isWell) = answer else {
-            Issue.record("\(answer)")
-            return
-        }
-    }
-
-    @Test func `the hook is asked for a wake-up that came while it said no to the older one`() {
-        var relay = relay(isTemplateOnSilence: true)
-        relay.accept(Fixture.request(count: 1))
-        relay.begin()
-        relay.accept(Fixture.request(count: 2))
-        finish(&relay, .drop)
-        relay.begin()
-        guard case .hook? = relay.attempts.first?.phase else {
-            Issue.record("\(relay.attempts)")
-            return
-        }
-        #expect(relay.attempts.map(\.wake.count) == [2])
-    }
-
-    @Test func `a device that comes while the hook thinks ends the wake-up`() {
-        var relay = relay(isTemplateOnSilence: true)
-        relay.accept(Fixture.request())
-        relay.begin()
-        relay.accept(Fixture.withdrawn())
-        finish(&relay, .template)
-        #expect(relay.attempts.isEmpty && relay.dispatcher.inFlightCount == 0)
     }
 }

@@ -42,7 +42,7 @@ import Testing
         // The dead letter is of a wake-up that the record has.
         #expect(relay.dispatcher.emptyRecord == nil)
         write(&relay)
-        let letter = try #require(relay.dispatcher.deadLetters.first)
+        let letter = try #require(relay.dispatcher.deadLetters.all.first)
         relay.dispatcher.resend([letter.wake.sequence], now: relay.now)
         #expect(relay.dispatcher.deadLetters.isEmpty && relay.dispatcher.emptyRecord == nil)
         write(&relay)

@@ -178,7 +178,7 @@ private let noncharacter = String(decoding: [0xEF, 0xB7, 0x90] as [UInt8], as: U
             let answer = DestinationAnswer(
                 result: .answered(status: 200, retryAfterSeconds: 0),
                 content: Array(#"{"access_token":"t","expires_in":\#(seconds)}"#.utf8))
-            #expect(fcm.accept(token: answer, now: now) == nil)
+            #expect(fcm.accept(token: answer, after: 0, now: now) == nil)
             guard case .ready = fcm.access(now: Fixture.moment(59_000)) else {
                 Issue.record("no token with \(seconds)")
                 return
@@ -187,6 +187,35 @@ private let noncharacter = String(decoding: [0xEF, 0xB7, 0x90] as [UInt8], as: U
                 Issue.record("a token for longer than a day with \(seconds)")
                 return
             }
+        }
+    }
+
+    @Test func `a refusal of requests that carried an earlier access token ends no later one`()
+        throws
+    {
+        var fcm = FCMSender(
+            try #require(
+                try keys.settings("fcm: { serviceAccountFile: \"DIR/account.json\" },").fcm))
+        let now = Fixture.moment(0)
+        let token = DestinationAnswer(
+            result: .answered(status: 200, retryAfterSeconds: 0),
+            content: Array(#"{"access_token":"t","expires_in":3600}"#.utf8))
+        let refusal = DestinationAnswer(result: .answered(status: 401, retryAfterSeconds: 0))
+        _ = fcm.tokenRequest(now: now)
+        #expect(fcm.accept(token: token, after: 0, now: now) == nil)
+        // Three requests are under way when the token ends.
+        _ = fcm.outcome(refusal, of: 1)
+        guard case .wanted = fcm.access(now: now) else {
+            Issue.record("a token that was refused is used")
+            return
+        }
+        _ = fcm.tokenRequest(now: now)
+        _ = fcm.outcome(refusal, of: 2)
+        #expect(fcm.accept(token: token, after: 3, now: now) == nil)
+        _ = fcm.outcome(refusal, of: 3)
+        guard case .ready = fcm.access(now: now) else {
+            Issue.record("a token that nobody refused is not used")
+            return
         }
     }
 
@@ -221,7 +250,7 @@ private let noncharacter = String(decoding: [0xEF, 0xB7, 0x90] as [UInt8], as: U
         let outcome = fcm.outcome(
             DestinationAnswer(
                 result: .answered(status: status, retryAfterSeconds: 0),
-                content: Array(content.utf8)))
+                content: Array(content.utf8)), of: 1)
         if isGone {
             #expect(outcome == .gone("UNREGISTERED"))
         } else {

@@ -18,7 +18,8 @@ import Testing
             .position(InboxRecord(epoch: 7, number: 3)),
             .wake(Fixture.wake(push: #"{"a":1}"#)), .wake(Fixture.wake(.udp, address: "h:1")),
             .badge(key, 4), .log(entry),
-            .lost(LostWake(wake: Fixture.wake(.fcm), cause: .refused, reason: "x", time: 9)),
+            .deadLetter(
+                DeadLetter(wake: Fixture.wake(.fcm), cause: .refused, reason: "x", time: 9)),
             .gone(WakeKey(user: "eve", id: 9)), .gone(key), .removed(key), .badge(key, 5),
             .unreported(0),
         ]
@@ -63,6 +64,39 @@ import Testing
         let all = bytes([.badge(key, 1 << 63), .settled(key)])
         let (record, end) = try PushRecord.read(all, path: "p")
         #expect(end == all.count && record.badges == [key: PushLimits.badgeMaximum])
+    }
+
+    @Test func `a count of entries that were not reported is that of the log at most`() throws {
+        let key = WakeKey(user: "bob", id: 1)
+        let log = [1, 2].map { number in
+            PushEntry.log(
+                LogEntry(
+                    time: 5, key: key, kind: .apns, step: .asked, sequence: number, count: 1,
+                    detail: ""))
+        }
+        let all = bytes([log[0], .unreported(UInt64(Int.max)), log[1]])
+        let (record, end) = try PushRecord.read(all, path: "p")
+        #expect(end == all.count && record.unreported.map(\.sequence) == [1, 2])
+    }
+
+    @Test func `an entry with a number of 64 bits is none`() {
+        let large = UInt64(1) << 63
+        var wake = Fixture.wake()
+        wake.count = large
+        let letter = DeadLetter(wake: Fixture.wake(), cause: .refused, reason: "", time: large)
+        let entry = LogEntry(
+            time: 5, key: WakeKey(user: "bob", id: 1), kind: .apns, step: .asked, sequence: 3,
+            count: large, detail: "")
+        for entry: PushEntry in [
+            .wake(wake), .deadLetter(letter), .log(entry),
+            .settled(WakeKey(user: "bob", id: large)),
+        ] {
+            #expect(PushEntry.decode(PushEntry.magic + entry.encoded, at: 8) == nil, "\(entry)")
+        }
+        // A validity may have no end.
+        wake.count = 1
+        wake.expiry = .max
+        #expect(PushEntry.decode(PushEntry.magic + PushEntry.wake(wake).encoded, at: 8) != nil)
     }
 
     @Test func `names of different bytes are different users`() throws {

@@ -148,4 +148,28 @@ import WakeTemplates
                 settings.destination(of: PushTarget(id: 1, kind: kind, address: address)) != apple)
         }
     }
+
+    @Test func `destinations without requests are forgotten, as many as are looked for`() {
+        let maximum = PushLimits.destinationsMaximum
+        var destinations = Destinations(concurrencyMaximum: 4)
+        func add(_ number: Int) {
+            let key = WakeKey(user: "u", id: UInt64(number))
+            destinations.add(QueuePlace(key: key, ticket: 1), to: "h\(number)")
+        }
+        for number in 0..<maximum { add(number) }
+        #expect(destinations.countMaximum == maximum)
+        // None of them can be forgotten, and they are not looked through for each new one.
+        for number in maximum..<maximum + 10_000 { add(number) }
+        #expect(destinations.count == maximum + 10_000)
+        #expect(destinations.countMaximum == 2 * maximum)
+        let now = Instant(milliseconds: 1)
+        while let (name, _) = destinations.next(now: now) {
+            _ = destinations.finish(
+                name, isFault: false, isHang: false, advised: 0, begun: now, now: now
+            ) { _ in 1_000 }
+        }
+        for number in maximum + 10_000...2 * maximum { add(number) }
+        #expect(destinations.count == maximum - 10_000 + 1)
+        #expect(destinations.countMaximum == 2 * (maximum - 10_000))
+    }
 }

@@ -21,7 +21,7 @@ import Testing
         var sent: UInt64 = 0
     }
 
-    @Test(arguments: 0..<200)
+    @Test(arguments: 0..<60)
     func `the newest wake-up of each target arrives, whatever crashes`(_ seed: Int) {
         var random = SeededRandom(seed: UInt64(seed))
         let settings = Fixture.settings {

@@ -48,7 +48,7 @@ import Testing
         relay.accept(Fixture.request(count: 1))
         relay.begin()
         relay.finish(.refused("no", isFinal: true))
-        let letter = relay.dispatcher.deadLetters[0]
+        let letter = relay.dispatcher.deadLetters.all[0]
         relay.accept(Fixture.request(count: 2))
         relay.dispatcher.resend([letter.wake.sequence], now: relay.now)
         relay.begin()
@@ -65,9 +65,9 @@ import Testing
         relay.begin()
         relay.finish(.refused("no", isFinal: true))
         relay.finish(.refused("no", isFinal: true))
-        let sequences = relay.dispatcher.deadLetters.map(\.wake.sequence)
+        let sequences = relay.dispatcher.deadLetters.all.map(\.wake.sequence)
         relay.accept(Fixture.withdrawn(target: 1))
-        #expect(relay.dispatcher.deadLetters.map(\.wake.target.id) == [2])
+        #expect(relay.dispatcher.deadLetters.all.map(\.wake.target.id) == [2])
         relay.time += 1_000
         relay.save()
         #expect(relay.record.deadLetters.map(\.wake.target.id) == [2])
@@ -89,9 +89,45 @@ import Testing
             relay.begin()
             relay.finish(.refused("no", isFinal: true))
         }
-        let users = relay.dispatcher.deadLetters.map(\.wake.user)
+        let users = relay.dispatcher.deadLetters.all.map(\.wake.user)
         #expect(users.count == PushLimits.deadLettersOfUserMaximum + 1)
         #expect(users.first == "bob" && relay.dispatcher.totals.discarded == 5)
+    }
+
+    @Test func `a restart with a lower bound removes the oldest dead letters`() {
+        var relay = ModelRelay(Fixture.settings())
+        for user in ["u1", "u2", "u3"] {
+            relay.accept(Fixture.request(user))
+            relay.begin()
+            relay.finish(.refused("no", isFinal: true))
+        }
+        relay.time += 500
+        relay.save()
+        var next = ModelRelay(
+            Fixture.settings { $0.deadLettersMaximum = 1 }, record: relay.record, time: relay.time)
+        #expect(next.dispatcher.deadLetters.all.map(\.wake.user) == ["u3"])
+        next.time += 20
+        next.save()
+        #expect(next.record.deadLetters.map(\.wake.user) == ["u3"])
+        #expect(next.dispatcher.totals.discarded == 2)
+    }
+
+    /// A kind that was taken out of the file, while many users had wake-ups of it.
+    @Test func `many dead letters at once, of many users, are kept as fast as few`() {
+        var record = PushRecord()
+        for number in 1...20_000 as ClosedRange<UInt64> {
+            var wake = Fixture.wake()
+            wake.sequence = number
+            wake.user = "u\(number)"
+            record.apply(.wake(wake))
+        }
+        let relay = ModelRelay(
+            Fixture.settings {
+                $0.webhook = nil
+                $0.deadLettersMaximum = 15_000
+            }, record: record)
+        #expect(relay.dispatcher.deadLetters.count == 15_000)
+        #expect(relay.dispatcher.deadLetters.all.first?.wake.sequence == 5_001)
     }
 
     private func answer(_ relay: inout ModelRelay, _ answer: HookAnswer) {

@@ -73,9 +73,9 @@ import Testing
         other.begin()
         other.save()
         #expect(
-            other.dispatcher.deadLetters.letters.map(\.cause) == [.expired, .expired, .expired])
+            other.dispatcher.deadLetters.all.map(\.cause) == [.expired, .expired, .expired])
         other.dispatcher.resend(
-            [other.dispatcher.deadLetters.letters[0].delivery.sequence], now: other.now)
+            [other.dispatcher.deadLetters.all[0].delivery.sequence], now: other.now)
         other.begin()
         #expect(other.texts.count == 1)
     }
@@ -84,7 +84,7 @@ import Testing
         var relay = disabled { $0.queueMaximum = 3 }
         relay.accept(Fixture.message("4", number: 4))
         #expect(relay.dispatcher.hooks[0].count == 3)
-        #expect(relay.dispatcher.deadLetters.letters.map(\.cause) == [.queueFull])
+        #expect(relay.dispatcher.deadLetters.all.map(\.cause) == [.queueFull])
     }
 
     @Test func `a backlog of any length survives one 410`() {

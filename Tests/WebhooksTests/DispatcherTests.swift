@@ -194,7 +194,7 @@ import Testing
         }
         relay.begin()
         #expect(relay.texts == ["2"])
-        #expect(relay.dispatcher.deadLetters.letters.map(\.status) == [400])
+        #expect(relay.dispatcher.deadLetters.all.map(\.status) == [400])
         #expect(relay.dispatcher.hooks[0].circuit.openUntil == nil)
     }
 
@@ -227,11 +227,11 @@ import Testing
         relay.begin()
         relay.finish(200)
         relay.dispatcher.resend([4, 2, 9], now: relay.now)
-        #expect(relay.dispatcher.deadLetters.letters.map(\.delivery.sequence) == [3])
+        #expect(relay.dispatcher.deadLetters.all.map(\.delivery.sequence) == [3])
         #expect(relay.dispatcher.totals.resent == 2)
         #expect(
             relay.dispatcher.deadLetters.byteCount
-                == relay.dispatcher.deadLetters.letters[0].delivery.byteCount)
+                == relay.dispatcher.deadLetters.all[0].delivery.byteCount)
     }
 
     @Test func `an event whose validity ends becomes a dead letter`() {
@@ -243,7 +243,7 @@ import Testing
         relay.time += 10_000
         relay.begin()
         #expect(relay.attempts.isEmpty)
-        #expect(relay.dispatcher.deadLetters.letters.map(\.cause) == [.expired, .expired])
+        #expect(relay.dispatcher.deadLetters.all.map(\.cause) == [.expired, .expired])
     }
 
     @Test(arguments: [-1_800_000_000_000, 8 * 86_400_000] as [Int64])
@@ -258,7 +258,7 @@ import Testing
             relay.clockError = isBefore ? 0 : error
             relay.time += 60_000
             relay.begin()
-            #expect(relay.texts == ["\(isBefore)"] && relay.dispatcher.deadLetters.letters.isEmpty)
+            #expect(relay.texts == ["\(isBefore)"] && relay.dispatcher.deadLetters.isEmpty)
             relay.clockError = 0
             relay.finish(200)
         }
@@ -267,13 +267,13 @@ import Testing
         relay.finish(503)
         relay.time += 604_800_000
         relay.begin()
-        #expect(relay.dispatcher.deadLetters.letters.map(\.cause) == [.expired])
+        #expect(relay.dispatcher.deadLetters.all.map(\.cause) == [.expired])
     }
 
     @Test func `a full queue makes dead letters of new events`() {
         var relay = ModelRelay(Fixture.settings([Fixture.hook { $0.queueMaximum = 2 }]))
         for number in 1...3 { relay.accept(Fixture.message("\(number)", number: UInt64(number))) }
-        #expect(relay.dispatcher.deadLetters.letters.map(\.cause) == [.queueFull])
+        #expect(relay.dispatcher.deadLetters.all.map(\.cause) == [.queueFull])
         relay.save()
         #expect(relay.acknowledged?.number == 3)
         #expect(relay.content.deadLetters.count == 1)
@@ -298,7 +298,7 @@ import Testing
         relay.finish(400)
         relay.save()
         relay.dispatcher.resend(
-            relay.dispatcher.deadLetters.letters.map(\.delivery.sequence), now: relay.now)
+            relay.dispatcher.deadLetters.all.map(\.delivery.sequence), now: relay.now)
         relay.save()
         #expect(relay.content.deadLetters.isEmpty)
         #expect(relay.content.deliveries.map(\.sequence) == [2])

@@ -48,9 +48,6 @@ public struct APIAnswerMember: Hashable, Sendable {
     static func objects(_ name: String, _ members: [APIAnswerMember]) -> Self {
         Self(name, .objects(members))
     }
-    static func objects(_ name: String, of members: [APIAnswerMember]) -> Self {
-        Self(name, .objects(members))
-    }
 }
 
 /// What several operations answer.

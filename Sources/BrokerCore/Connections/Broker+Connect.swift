@@ -24,7 +24,7 @@ extension Broker {
         var provenUser: [UInt8]?
         var unnamedUser: Index<User>?
         do throws(ConnectRefusal) {
-            var deviceName =
+            let deviceName =
                 request.assignsDevice
                 ? assignedName(request.newEpoch) : Array(request.device.bytes(in: step.bytes))
             var identity = try authenticate(
@@ -42,14 +42,13 @@ extension Broker {
             }
             if identity.user.isEmpty {
                 // The listener admits clients without a name. Such a client gets its device name as
-                // the user name: one that nobody uses any more, or a new one.
+                // the user name, and the place of a user that nobody uses any more.
                 unnamedUser = takeUnnamedUser(of: identity.app)
-                if let unnamedUser { deviceName = Array(registry.users[unnamedUser].name) }
                 identity.user = deviceName
             }
             if limits.hasModeration { try checkModerator(identity) }
             let device = Name(deviceName)
-            let known = user(named: identity.user, app: identity.app)
+            let known = unnamedUser ?? user(named: identity.user, app: identity.app)
             let existing = known.flatMap { session(of: $0, device: device) }
             try checkLimits(app: identity.app, user: known, existing: existing, request)
             let permit = try admit(
@@ -71,6 +70,7 @@ extension Broker {
                 }
                 takeovers = try takeOver(existing, from: connection, request, in: &step)
             }
+            if let unnamedUser { rename(unnamedUser, to: identity.user, permit: permit) }
             let user = knownUser(identity.user, app: identity.app, permit: permit)
             removeDetachedWill(ofUser: user, device: device)
             let attached = attach(

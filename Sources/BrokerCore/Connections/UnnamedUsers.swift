@@ -1,13 +1,15 @@
 // Users of anonymous clients that gave no name. Each such client is a user, to whom others can
-// send. A user that has nothing when its client is gone is the next client's, so that there are as
-// many of these users as clients at one time, and not as logins.
+// send. A user that has nothing when its client is gone becomes the next client's, so that there
+// are as many of these users as clients at one time, and not as logins. It gets a new name then:
+// whoever knows the former one, such as the client before, cannot log in with it beside the next
+// client, and an answer to the client before does not reach the next one.
 
 import Primitives
 
 /// Users that the broker has named and that nobody uses.
 struct UnnamedUsers {
     private var users: [Index<User>] = []
-    /// The same, so that each is there once: whoever knows such a name can log in with it.
+    /// The same, so that each is there once: somebody else can have logged in with its name.
     private var members: Set<Index<User>> = []
 
     mutating func add(_ user: Index<User>) {
@@ -30,7 +32,8 @@ extension Broker {
         Self.assignedNamePrefix + unpredictableName(seed)
     }
 
-    /// A user of an earlier client without a name; nil if each of them has something or a session.
+    /// A user of an earlier client without a name, which has nothing and gets a new name; nil if
+    /// there is none.
     mutating func takeUnnamedUser(of app: Index<App>) -> Index<User>? {
         while let user = registry.takeUnnamedUser() {
             // Meanwhile it may have got a message, a group or a token, or be deleted.
@@ -60,9 +63,16 @@ extension Broker {
 
     /// Whether nothing of a user would become another client's.
     private func isUnused(_ user: Index<User>) -> Bool {
-        let owner = WillOwner(user: user, device: registry.users[user].name)
-        return !registry.isDeleted(user) && isBare(user)
+        !registry.isDeleted(user) && isBare(user)
             && registry.users[user].offlineQueue == nil && tracking.count(ofUser: user) == 0
-            && wakes.index(of: user) == nil && !willTable.hasDetached(of: owner)
+            && wakes.index(of: user) == nil && wakes.restingIndex(of: user) == nil
+            && !wakeReports.has(user) && !hasDetachedWill(user)
+    }
+
+    /// A client that named itself has no device name, another one that of its user.
+    private func hasDetachedWill(_ user: Index<User>) -> Bool {
+        [Name([]), registry.users[user].name].contains { device in
+            willTable.hasDetached(of: WillOwner(user: user, device: device))
+        }
     }
 }

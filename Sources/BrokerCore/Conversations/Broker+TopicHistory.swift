@@ -8,10 +8,6 @@
 import BrokerTerms
 import Primitives
 
-/// What the tree of an app's filters of topics with history leads to: whether one matches is all
-/// that is asked.
-enum HistoryFilter {}
-
 /// A topic with kept messages, as operators see it.
 public struct KeptTopic: Hashable, Sendable {
     /// Its place in the order in which conversations began; never given to another one.
@@ -35,25 +31,20 @@ public struct KeptTopicPage: Hashable, Sendable {
 extension Broker {
     // MARK: - Filters
 
-    /// Takes over the filters of the settings. Filters that have not changed are not compiled
-    /// again.
-    mutating func renewHistoryFilters() {
+    /// Takes over the topic filters of the settings.
+    mutating func renewFilters() {
         for app in registry.apps.places where registry.apps.contains(app) {
-            registry.setHistoryFilters(
-                limits.policy(ofApp: registry.apps[app].name).historyTopics, app: app)
+            registry.setFilters(limits.policy(ofApp: registry.apps[app].name), of: app)
         }
     }
 
     /// Whether publications on a topic are kept unless their senders say no. Costs one comparison
     /// in an app without such filters.
     func keepsHistory(ofTopic topic: RawSpan, _ app: Index<App>) -> Bool {
-        guard !registry.apps[app].historyFilters.isEmpty,
+        guard !registry.apps[app].historyTopics.isEmpty,
             topic.byteCount <= CoreLimits.historyTopicBytesMaximum
         else { return false }
-        var matched = ContiguousArray<Index<HistoryFilter>>()
-        // At most `historyFiltersMaximum` filters, and levels of a topic.
-        _ = topic.withUnsafeBytes { registry.apps[app].historyTopics.match($0, into: &matched) }
-        return !matched.isEmpty
+        return registry.apps[app].historyTopics.matches(topic)
     }
 
     // MARK: - Reading

@@ -83,8 +83,8 @@ public struct Counters: Hashable, Sendable {
     /// Notices that devices got because their users became members of groups, or left them.
     public var groupNotices: UInt64 = 0
     public var willsSent: UInt64 = 0
-    /// Wills that were due and were not sent, because no right allowed them any more or their
-    /// credential was revoked.
+    /// Wills that were due and were not sent, because no right allowed them any more, their
+    /// credential was revoked, or their app is moderated.
     public var willsRefused: UInt64 = 0
     /// Messages of shared subscriptions that moved from an ended or disconnected session to another
     /// one.

@@ -15,8 +15,8 @@ extension Broker {
         guard let policy = moderation(ofApp: principal.app),
             !sender.isProved || Array(registry.users[user].name) != policy.moderator,
             covers(
-                policy, request.target,
-                subject: Array(subject(of: request.target, in: step.bytes))),
+                policy, ofApp: principal.app, request.target,
+                subject: subject(of: request.target, in: step.bytes).bytes),
             // It is refused for another reason.
             !request.isUnusual || fault(ofUnusual: request, at: step.moment) == nil
         else { return nil }
@@ -48,7 +48,7 @@ extension Broker {
                 deadline: step.moment.instant.advanced(byMilliseconds: policy.milliseconds),
                 acceptsWhenSilent: policy.acceptsWhenSilent, verdict: nil),
             by: principal, user: user, key: key, isAwaited: sender.moderation == .holds)
-        armDecided(queue, at: step.moment)
+        arm(queue)
         return .held(number: number)
     }
 

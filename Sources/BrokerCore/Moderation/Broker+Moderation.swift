@@ -20,17 +20,17 @@ extension Broker {
         limits.policy(ofApp: registry.apps[app].name).moderation
     }
 
-    /// Whether a moderator decides on messages to a target.
+    /// Whether a moderator of an app decides on messages to a target.
     ///
     /// - Parameter subject: its topic, if it has one.
     func covers(
-        _ policy: ModerationPolicy, _ target: SendTarget, subject: [UInt8]
+        _ policy: ModerationPolicy, ofApp app: Index<App>, _ target: SendTarget, subject: RawSpan
     ) -> Bool {
         switch target {
-        case .user, .users: return policy.coversUsers
-        case .group: return policy.coversGroups
-        case .everybody: return policy.coversEverybody
-        case .topic: return policy.topics.contains { ModerationPolicy.matches($0, subject) }
+        case .user, .users: policy.coversUsers
+        case .group: policy.coversGroups
+        case .everybody: policy.coversEverybody
+        case .topic: registry.apps[app].moderatedTopics.matches(subject)
         }
     }
 
@@ -46,10 +46,11 @@ extension Broker {
     /// sent, and a program that may be silent would decide whether others learn of a loss. The
     /// moderator's own are no exception: what proved its user is not known any more.
     func isModerated(
-        _ target: SendTarget, ofWillOf user: Index<User>, subject: [UInt8]
+        _ target: SendTarget, ofWillOf user: Index<User>, subject: RawSpan
     ) -> Bool {
-        guard let policy = moderation(ofApp: registry.users[user].app) else { return false }
-        return covers(policy, target, subject: subject)
+        let app = registry.users[user].app
+        guard let policy = moderation(ofApp: app) else { return false }
+        return covers(policy, ofApp: app, target, subject: subject)
     }
 
     // MARK: - The moderator
@@ -100,10 +101,11 @@ extension Broker {
             return true
         }
         let queue = moderation.queue(of: sender)
-        let subject = Array(subject(of: request.target, in: step.bytes))
-        let isCovered =
-            !isModerator
-            && (policy.map { covers($0, request.target, subject: subject) } ?? false)
+        var isCovered = false
+        if !isModerator, let policy {
+            let subject = subject(of: request.target, in: step.bytes)
+            isCovered = covers(policy, ofApp: app, request.target, subject: subject.bytes)
+        }
         guard isCovered || queue != nil else { return false }
         // The moderator is asked about nothing that is refused anyway.
         if case .refused(let reason, let limit) = authorize(
@@ -157,7 +159,7 @@ extension Broker {
         let queue = moderation.hold(
             send, of: sender, user: sessions[sender].user, app: app)
         reserve(request, of: sender)
-        if moderation[queue].count == 1 { arm(queue, at: step.moment) }
+        if moderation[queue].count == 1 { arm(queue) }
         if moderation[queue].count >= CoreLimits.heldPauseCount,
             mayPause(sender, milliseconds: send.deadline.milliseconds(since: step.moment.instant))
         {
@@ -189,8 +191,8 @@ extension Broker {
         }
     }
 
-    /// Gives the place back.
-    private mutating func giveBack(_ request: SendRequest, of sender: Index<Session>) {
+    /// Frees the place, before the message is sent or refused.
+    private mutating func releasePlace(_ request: SendRequest, of sender: Index<Session>) {
         guard request.number > 0,
             let position = sessions[sender].outbox.position(of: request.number)
         else { return }
@@ -200,17 +202,12 @@ extension Broker {
         }
     }
 
-    /// Sets the deadline of the first message of a queue.
-    private mutating func arm(_ queue: Index<HeldQueue>, at moment: Moment) {
+    /// Sets the deadline of the first message of a queue: at once, if it is decided on.
+    mutating func arm(_ queue: Index<HeldQueue>) {
         deadlines.cancel(moderation[queue].token)
         let first = moderation[queue].first
         moderation[queue].token = deadlines.insert(
-            .held(queue), at: first.verdict == nil ? first.deadline : moment.instant)
-    }
-
-    /// Sets the deadline of the first message of a queue that is new, or decided on.
-    mutating func armDecided(_ queue: Index<HeldQueue>, at moment: Moment) {
-        arm(queue, at: moment)
+            .held(queue), at: first.verdict == nil ? first.deadline : Instant(milliseconds: 0))
     }
 
     // MARK: - Asking
@@ -280,7 +277,7 @@ extension Broker {
         let sender = moderation[queue].sender
         let send = moderation.takeFirst(queue)
         if moderation[queue].count > 0 {
-            arm(queue, at: step.moment)
+            arm(queue)
         } else {
             moderation.remove(queue)
         }
@@ -315,17 +312,18 @@ extension Broker {
         _ send: HeldSend, of sender: Index<Session>, refusesSilence: Bool, in step: inout Step
     ) {
         let request = send.request
-        giveBack(request, of: sender)
+        releasePlace(request, of: sender)
         if refusesSilence {
             refuse(request, from: sender, .quotaExceeded, limit: .moderatorSilent, in: &step)
             return
         }
-        if let note = send.note { tell(note, about: request, to: sender, in: &step) }
+        var told: VerdictNote?
+        if let note = send.note { told = tell(note, about: request, to: sender, in: &step) }
         if send.isRefused {
             counters.messagesRefusedByModerator += 1
             refuse(
                 request, from: sender, .implementationSpecificError, limit: .moderatorRefused,
-                in: &step)
+                verdict: told, in: &step)
         } else if let earlier = sentMeanwhile(request, by: sender, in: step) {
             repeatSend(earlier, request, from: sender, in: &step)
         } else {
@@ -337,8 +335,6 @@ extension Broker {
                 _ = sessions[sender].senderState.value.takeVerdict(of: request.number)
             }
         }
-        // Its result has it, or it has none.
-        moderation.note = nil
     }
 
     /// An earlier message with the application id of this one, which was held too (MQTT).
@@ -376,22 +372,20 @@ extension Broker {
         let forgotten = moderation.detach(session, as: principal(session))
         counters.heldForgotten += UInt64(forgotten.count)
         workload.charge(forgotten.count / CoreLimits.looksPerWork)
-        for send in forgotten { giveBack(send.request, of: session) }
+        for send in forgotten { releasePlace(send.request, of: session) }
         let user = sessions[session].user
         if let questions = moderation.keep(
             questionsAbout: forgotten, of: user, app: registry.users[user].app)
         {
             armForgotten(questions)
         }
-        deadlines.cancel(moderation[queue].token)
-        moderation[queue].token = .none
         guard moderation[queue].count > 0 else {
+            deadlines.cancel(moderation[queue].token)
+            moderation[queue].token = .none
             moderation.remove(queue)
             return
         }
-        let first = moderation[queue].first
-        moderation[queue].token = deadlines.insert(
-            .held(queue), at: first.verdict == nil ? first.deadline : Instant(milliseconds: 0))
+        arm(queue)
     }
 
     // MARK: - Forgotten questions
@@ -428,19 +422,21 @@ extension Broker {
 
     /// Notes what the sender is told with the result. MRT has no place in its results: its clients
     /// get a text of the broker before it.
+    ///
+    /// - Returns: what a result that is sent at once has; nil for nothing.
     private mutating func tell(
         _ note: VerdictNote, about request: SendRequest, to sender: Index<Session>,
         in step: inout Step
-    ) {
+    ) -> VerdictNote? {
         if !note.isRefusal { counters.messagesRewritten += 1 }
         if sessions[sender].dialect == .mrt {
             tellMRT(note, about: request, to: sender, in: &step)
-            return
+            return nil
         }
-        moderation.note = note
         if request.number > 0, request.packetIdentifier > 0 || !note.isRefusal {
             sessions[sender].senderState.value.setVerdict(note, of: request.number)
         }
+        return note
     }
 
     private mutating func tellMRT(

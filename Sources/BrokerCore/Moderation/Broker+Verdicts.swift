@@ -62,9 +62,7 @@ extension Broker {
             }
         }
         if form.verdict == .later { counters.moderatorSilences += 1 }
-        if moderation.decide(form.question, in: queue, form.verdict) {
-            armDecided(queue, at: step.moment)
-        }
+        if moderation.decide(form.question, in: queue, form.verdict) { arm(queue) }
         acknowledge(request, of: moderator, .sent, in: &step)
     }
 

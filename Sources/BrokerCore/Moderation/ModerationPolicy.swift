@@ -22,26 +22,6 @@ public struct ModerationPolicy: Hashable, Sendable {
     public var topics: [[UInt8]] = []
 
     public init(moderator: [UInt8]) { self.moderator = moderator }
-
-    /// Whether a filter matches a topic that does not begin with `$`.
-    static func matches(_ filter: [UInt8], _ topic: [UInt8]) -> Bool {
-        let slash = UInt8(ascii: "/")
-        let levels = topic.split(separator: slash, omittingEmptySubsequences: false)
-        var position = 0
-        for level in filter.split(separator: slash, omittingEmptySubsequences: false) {
-            if level.elementsEqual("#".utf8) { return true }
-            guard position < levels.count,
-                level.elementsEqual("+".utf8) || level.elementsEqual(levels[position])
-            else { return false }
-            position += 1
-            // `a/#` matches `a` too.
-            if position == levels.count {
-                let rest = filter[level.endIndex...]
-                return rest.isEmpty || rest.elementsEqual("/#".utf8)
-            }
-        }
-        return false
-    }
 }
 
 extension CoreLimits {

@@ -90,9 +90,6 @@ struct ModerationTable: ~Copyable {
     private var awaited: Set<UInt64> = []
     private var outcomes: [(number: UInt64, outcome: OperatorSend)] = []
     private var lastRequest: UInt64 = 0
-    /// What the sender of the message that is being refused is told, where its result has it at
-    /// once.
-    var note: VerdictNote?
 
     init(isConfigured: Bool) {
         self.isConfigured = isConfigured
@@ -305,7 +302,7 @@ struct ModerationTable: ~Copyable {
         _modify { yield &forgotten[index] }
     }
 
-    /// Counts questions no more for which the condition holds.
+    /// Stops counting the questions for which the condition holds.
     ///
     /// - Returns: whether some are left; otherwise the index is removed.
     mutating func end(

@@ -12,7 +12,7 @@ extension Broker {
     mutating func insertApp(_ name: [UInt8], rights: Rights) -> Index<App> {
         let audience = routing.makeAudience()
         let app = registry.insert(App(name: name, rights: rights, broadcastAudience: audience))
-        registry.setHistoryFilters(limits.policy(ofApp: name).historyTopics, app: app)
+        registry.setFilters(limits.policy(ofApp: name), of: app)
         return app
     }
 
@@ -45,6 +45,16 @@ extension Broker {
         let user = insertUser(name, app: app)
         commits.put(row(ofUser: user), permit)
         return user
+    }
+
+    /// Gives a user that has nothing another name, also in the store.
+    mutating func rename(
+        _ user: Index<User>, to name: [UInt8], permit: borrowing GrowthPermit
+    ) {
+        let former = row(ofUser: user)
+        commits.remove(former.table, key: former.key)
+        registry.rename(user, to: name)
+        commits.put(row(ofUser: user), permit)
     }
 
     /// The growth that ``makeUser(_:app:permit:)`` must be admitted for.

@@ -97,10 +97,7 @@ struct Registry: ~Copyable {
                 && users[user].offlineQueue == nil && users[user].tokenCount == 0
                 && passwordCount(of: user) == 0 && users[user].memberships.isEmpty,
             "user \(user.place) ends and has something, or ends twice")
-        let (app, name) = (users[user].app, users[user].name)
-        let hash = name.withUnsafeBytes { apps[app].users.hash($0) }
-        let wasFound = apps[app].users.remove(user, hash: hash)
-        precondition(wasFound, "user \(user.place) is not found by its name")
+        removeName(of: user)
         deletedUsers.insert(user)
     }
 
@@ -165,6 +162,22 @@ struct Registry: ~Copyable {
         }
         apps[app].lastUser = user
         return user
+    }
+
+    /// Gives a user that has nothing another name, which no user of the app has.
+    mutating func rename(_ user: Index<User>, to name: [UInt8]) {
+        removeName(of: user)
+        users[user].name = Name(name)
+        let app = users[user].app
+        let hash = name.withUnsafeBytes { apps[app].users.hash($0) }
+        apps[app].users.insert(user, hash: hash)
+    }
+
+    private mutating func removeName(of user: Index<User>) {
+        let (app, name) = (users[user].app, users[user].name)
+        let hash = name.withUnsafeBytes { apps[app].users.hash($0) }
+        let wasFound = apps[app].users.remove(user, hash: hash)
+        precondition(wasFound, "user \(user.place) is not found by its name")
     }
 
     /// Sets the first session in the chain of a user's sessions; nil for none.
@@ -374,17 +387,10 @@ struct Registry: ~Copyable {
         apps[app].shareNumbers[number] = count > 1 ? count - 1 : nil
     }
 
-    /// Sets the filters of the topics that have history.
-    mutating func setHistoryFilters(_ filters: [[UInt8]], app: Index<App>) {
-        guard apps[app].historyFilters != filters else { return }
-        apps[app].historyFilters = filters
-        apps[app].historyTopics = TopicTree<HistoryFilter>()
-        for (position, filter) in filters.enumerated() {
-            filter.withUnsafeBytes {
-                guard apps[app].historyTopics.target(of: $0) == nil else { return }
-                apps[app].historyTopics.insert($0, target: Index(place: UInt32(position)))
-            }
-        }
+    /// Takes over the topic filters of an app's settings.
+    mutating func setFilters(_ policy: AppPolicy, of app: Index<App>) {
+        apps[app].historyTopics.replace(with: policy.historyTopics)
+        apps[app].moderatedTopics.replace(with: policy.moderation?.topics ?? [])
     }
 
     // MARK: - Retained messages of an app

@@ -250,7 +250,7 @@ struct User: ~Copyable {
     let app: Index<App>
     /// The user of the app that became known next; nil for the last.
     @Packed var nextOfApp: Index<User>? = nil
-    let name: Name
+    var name: Name
     /// The first of the user's chained sessions; nil if there is none. A user has few devices.
     @Packed var firstSession: Index<Session>? = nil
     /// The queue of messages that wait while no persistent session receives them; nil if there is
@@ -317,10 +317,10 @@ struct App: ~Copyable {
     var retainedByteCount = 0
     /// Filters of shared subscriptions. Each leads to its shares.
     var shares = TopicTree<ShareSet>()
-    /// Filters of the topics that have history. The targets mean nothing.
-    var historyTopics = TopicTree<HistoryFilter>()
-    /// The same filters, as the settings have them.
-    var historyFilters: [[UInt8]] = []
+    /// The topics that have history.
+    var historyTopics = FilterSet()
+    /// The topics whose publications a moderator decides on.
+    var moderatedTopics = FilterSet()
     var shareCount = 0
     /// The numbers of its shares, with the number of shares that have each. More than one share has
     /// a number only if the store is of an earlier version, in which a number was a hash of 16

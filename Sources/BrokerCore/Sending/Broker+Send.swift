@@ -255,7 +255,7 @@ extension Broker {
     /// a new send.
     mutating func refuse(
         _ request: SendRequest, from sender: Index<Session>, _ reason: ReasonCode,
-        limit: LimitName = .none, in step: inout Step
+        limit: LimitName = .none, verdict: VerdictNote? = nil, in step: inout Step
     ) {
         counters.sendsRefused += 1
         // The log has the code that the client gets: no acknowledgement of MQTT 5.0 has
@@ -273,7 +273,7 @@ extension Broker {
         let identifier = request.messageIdentifier.bytes(in: step.bytes)
         step.effects[connection.loop].appendResult(
             connection, number: request.number, reason: reason, messageIdentifier: identifier,
-            cause: limit, verdict: limit == .moderatorRefused ? moderation.note : nil)
+            cause: limit, verdict: verdict)
         note(
             .sendRefused, session: sender, reason: noted,
             subject: subject(of: request.target, in: step.bytes), limit: limit, in: &step)

@@ -75,6 +75,8 @@ struct WakeReportTable: ~Copyable {
     }
 
     /// Forgets the entries of a user who is deleted.
+    func has(_ user: Index<User>) -> Bool { users[user] != nil }
+
     mutating func removeAll(of user: Index<User>) {
         while users[user] != nil { removeOldest(of: user) }
     }

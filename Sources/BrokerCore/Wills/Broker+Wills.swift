@@ -98,7 +98,7 @@ extension Broker {
         if moderation.isOn,
             isModerated(
                 request.message.target, ofWillOf: user,
-                subject: Array(subject(of: request.message.target, in: bytes)))
+                subject: subject(of: request.message.target, in: bytes).bytes)
         {
             return (.notAuthorized, .moderatedWill)
         }
@@ -220,7 +220,7 @@ extension Broker {
         if moderation.isOn,
             isModerated(
                 request.target, ofWillOf: willTable.wills[index].user,
-                subject: Array(subject(of: request.target, in: bytes)))
+                subject: subject(of: request.target, in: bytes).bytes)
         {
             // It was set before the app was moderated.
         } else if let principal = principal(of: willTable.wills[index]) {

@@ -22,18 +22,21 @@ extension AdministrationService {
             throw AdministrationRefusal(
                 .clientIdentifierNotValid, "the device \"\(request.device)\" is no client id")
         }
+        let (messages, strangeCount) = try Self.messages(of: request)
+        let filters = try Self.filters(of: request)
         let piece = ImportedSession(
             app: Array(request.app.utf8), user: Array(request.user.utf8),
             device: Array(request.device.utf8), expirySeconds: request.expirySeconds,
             epoch: SystemRandom.number(), sender: Array(request.from.utf8),
-            position: request.position, messages: try Self.messages(of: request),
-            filters: try Self.filters(of: request))
+            position: request.position, messages: messages, filters: filters?.taken)
         let moment = clock.moment()
         let outcome = changeAndCommit { state in
             state.broker.importSession(piece, at: moment, effects: &state.effects)
         }
         switch outcome {
-        case .taken(let count, let refusedCount, let refusedFilters):
+        case .taken(let count, let crowdedCount, let limitedFilters):
+            let refusedCount = crowdedCount + strangeCount
+            let refusedFilters = (filters?.refused ?? []) + limitedFilters.map(Self.text)
             let position = piece.position + UInt64(piece.messages.count)
             let reached = shared.enter {
                 $0.broker.importPosition(app: piece.app, user: piece.user, device: piece.device)
@@ -44,7 +47,7 @@ extension AdministrationService {
             }
             return ImportSession.Reply(
                 state: "taken", position: position, messageCount: count,
-                refusedCount: refusedCount, refusedFilters: refusedFilters.map(Self.text))
+                refusedCount: refusedCount, refusedFilters: refusedFilters)
         case .elsewhere(let position, let count):
             return ImportSession.Reply(
                 state: "elsewhere", position: position, messageCount: count)
@@ -74,10 +77,13 @@ extension AdministrationService {
             ])
     }
 
+    /// The messages of a piece. One that no client may publish becomes an expired one, which keeps
+    /// its place among those of the source, and is counted.
     private static func messages(
         of request: ImportSession
-    ) throws(AdministrationRefusal) -> [ImportedSession.Message] {
+    ) throws(AdministrationRefusal) -> (messages: [ImportedSession.Message], strangeCount: Int) {
         var messages: [ImportedSession.Message] = []
+        var strangeCount = 0
         for item in request.messages {
             let lines = item.split(
                 separator: "\n", maxSplits: 4, omittingEmptySubsequences: false)
@@ -94,8 +100,11 @@ extension AdministrationService {
                 type.count <= SendMessage.contentTypeByteCountMaximum,
                 TextRules.isUTF8(type.span.bytes)
             else {
-                throw AdministrationRefusal(
-                    .malformedPacket, "\"\(lines[4])\" is no topic, or has no content type")
+                strangeCount += 1
+                messages.append(
+                    ImportedSession.Message(
+                        topic: [], payload: [], properties: [], grade: grade, expirySeconds: 0))
+                continue
             }
             messages.append(
                 ImportedSession.Message(
@@ -107,31 +116,40 @@ extension AdministrationService {
                             + type,
                     grade: grade, expirySeconds: UInt64(lines[1])))
         }
-        return messages
+        return (messages, strangeCount)
     }
 
+    /// The filters of a piece, and those that no client may subscribe to.
     private static func filters(
         of request: ImportSession
-    ) throws(AdministrationRefusal) -> [ImportedSession.Filter]? {
+    ) throws(AdministrationRefusal) -> (taken: [ImportedSession.Filter], refused: [String])? {
         guard let items = request.filters else { return nil }
         var filters: [ImportedSession.Filter] = []
+        var refused: [String] = []
         for item in items {
             let lines = item.split(
                 separator: "\n", maxSplits: 2, omittingEmptySubsequences: false)
-            guard lines.count == 3, let settings = UInt8(lines[0]), settings < 0x30,
-                let grade = Grade(rawValue: settings & 0x03),
-                let identifier = UInt32(lines[1]), identifier < 1 << 28,
-                TextRules.isTopicFilter(Array(lines[2].utf8).span.bytes)
+            guard lines.count == 3, let settings = UInt8(lines[0]),
+                let identifier = UInt32(lines[1])
             else {
                 throw AdministrationRefusal(
                     .malformedPacket, "a subscription is options, identifier and filter")
             }
+            let filter = Array(lines[2].utf8)
+            guard settings < 0x30, let grade = Grade(rawValue: settings & 0x03),
+                identifier < 1 << 28,
+                MQTT.TopicFilter(
+                    ByteRange(offset: 0, count: filter.count), in: filter.span.bytes) != nil
+            else {
+                refused.append(String(lines[2]))
+                continue
+            }
             filters.append(
                 ImportedSession.Filter(
-                    filter: Array(lines[2].utf8), grade: grade,
+                    filter: filter, grade: grade,
                     options: SubscriptionOptions(rawValue: settings >> 2 & 0x03 | settings & 0x30),
                     identifier: identifier))
         }
-        return filters
+        return (filters, refused)
     }
 }

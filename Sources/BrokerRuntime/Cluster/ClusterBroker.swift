@@ -52,13 +52,13 @@ public enum ClusterBroker {
     ) throws(StartError) -> ClusterNode? {
         let current = Locked<ClusterNode?>(nil)
         let standby = try StandbyServer(settings, log: log, fail: fail) {
-            guard let node = current.withLock({ $0 }) else { return .init() }
+            guard let node = current.withLock({ $0 }) else { return PrimaryAddresses() }
             let primary = node.view.withLock { view in
                 view.refusedCount += 1
                 return view.primary(at: ClusterGate.nowMilliseconds)
             }
-            return .init(
-                address: primary?.address ?? [], webAddress: primary?.webAddress ?? [])
+            return PrimaryAddresses(
+                client: primary?.address ?? [], web: primary?.webAddress ?? [])
         }
         defer { standby.stop() }
         let notifier = ServiceNotifier()
@@ -162,7 +162,9 @@ private struct Opening {
         case .failure(let failure):
             tell("\(wanted.reason), so a copy of another node's store is needed: \(failure.text)")
             fetch.stop()
-            if let source = fetch.source { sources.noteFailure(of: source) }
+            if failure.isOfSource, let source = fetch.source {
+                sources.noteFailure(of: source, now: ClusterGate.nowMilliseconds)
+            }
             self.fetch = CopyFetch(
                 settings, of: wanted.cluster, from: sources, over: nodeLog, log: log)
             return false

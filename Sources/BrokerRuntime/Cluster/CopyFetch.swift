@@ -1,6 +1,6 @@
 // How a node without a usable store gets a copy of another node's, on a thread of its own: it
-// listens who is there, asks one of them, and takes the copy part by part. If the other node ends
-// meanwhile, the attempt fails, and the next one begins anew.
+// collects the reports of the other nodes, asks one of them, and takes the copy part by part. If
+// the other node ends meanwhile, the attempt fails, and the next one begins anew.
 
 import BrokerCore
 import Configuration
@@ -15,6 +15,8 @@ final class CopyFetch: Sendable {
     /// Why an attempt has failed, in words for an operator.
     struct Failure: Error {
         let text: String
+        /// Whether the other node could not give its copy. The fault is this node's otherwise.
+        var isOfSource = true
     }
 
     private struct State {
@@ -113,8 +115,19 @@ final class CopyFetch: Sendable {
         log.write(.info, .clusterCopy, fields: ["node": .text(name), "detail": .text(text)])
     }
 
-    /// One of the nodes that are heard, after the wait that its failures ask for.
+    /// One of the nodes that are heard. While the best of them has to wait, because its copies have
+    /// failed, the reports are collected again: they get old, and a better node may come.
     private func findNode() throws(Failure) -> NodeLife {
+        while true {
+            guard let found = sources.choose(from: try collectReports()) else {
+                throw Failure(text: "no other node of the cluster is heard")
+            }
+            let now = ClusterGate.nowMilliseconds
+            if sources.waitMilliseconds(before: found, now: now) == 0 { return found.node }
+        }
+    }
+
+    private func collectReports() throws(Failure) -> [NodeReport] {
         var reports: [[UInt8]: NodeReport] = [:]
         let end = ClusterGate.nowMilliseconds + ClusterLimits.copyListenMilliseconds
         while ClusterGate.nowMilliseconds < end {
@@ -129,15 +142,7 @@ final class CopyFetch: Sendable {
             }
             _ = poll(nil, 0, 50)
         }
-        guard let found = sources.choose(from: reports.values) else {
-            throw Failure(text: "no other node of the cluster is heard")
-        }
-        let begin = ClusterGate.nowMilliseconds + sources.waitMilliseconds(before: found)
-        while ClusterGate.nowMilliseconds < begin {
-            try checkStop()
-            _ = poll(nil, 0, ClusterLimits.copyPendingMilliseconds)
-        }
-        return found.node
+        return Array(reports.values)
     }
 
     /// Asks until there is an answer.
@@ -194,7 +199,7 @@ final class CopyFetch: Sendable {
         do throws(StoreError) {
             return try body()
         } catch {
-            throw Failure(text: "\(error)")
+            throw Failure(text: "\(error)", isOfSource: false)
         }
     }
 }

@@ -5,9 +5,16 @@ import Replication
 
 /// What the attempts to get a copy have shown of the other nodes.
 struct CopySources {
-    /// Attempts in a row that a node's copy failed, by its name. The names are those of nodes that
+    private struct Failures {
+        /// Attempts in a row.
+        var count: Int
+        /// When the last one failed, on ``ClusterGate/nowMilliseconds``.
+        var latestMilliseconds: UInt64
+    }
+
+    /// Of each node whose copy could not be got, by its name. The names are those of nodes that
     /// were heard, of which there are at most ``ClusterLimits/nodesMaximum`` at a time.
-    private var failures: [[UInt8]: Int] = [:]
+    private var failures: [[UInt8]: Failures] = [:]
 
     /// The node with the fewest failed attempts; of these the standby with the most records, or
     /// else the primary. Nil if none of the reports is of a node that has a store.
@@ -22,19 +29,23 @@ struct CopySources {
 
     /// Milliseconds before a node is asked again whose copies have failed: whatever is wrong with
     /// it lasts, and each attempt costs it a copy.
-    func waitMilliseconds(before report: NodeReport) -> UInt64 {
-        let count = failureCount(of: report)
-        guard count > 0 else { return 0 }
-        return min(
-            ClusterLimits.copyWaitMilliseconds << UInt64(min(count - 1, 16)),
+    func waitMilliseconds(before report: NodeReport, now: UInt64) -> UInt64 {
+        guard let failures = failures[report.node.name] else { return 0 }
+        let wait = min(
+            ClusterLimits.copyWaitMilliseconds << UInt64(min(failures.count - 1, 16)),
             ClusterLimits.copyWaitMillisecondsMaximum)
+        let end = failures.latestMilliseconds + wait
+        return end - min(now, end)
     }
 
     /// An attempt to get the copy of a node has failed.
-    mutating func noteFailure(of node: [UInt8]) {
+    mutating func noteFailure(of node: [UInt8], now: UInt64) {
         if failures.count >= ClusterLimits.nodesMaximum, failures[node] == nil { failures = [:] }
-        failures[node, default: 0] += 1
+        failures[node] = Failures(
+            count: (failures[node]?.count ?? 0) + 1, latestMilliseconds: now)
     }
 
-    private func failureCount(of report: NodeReport) -> Int { failures[report.node.name] ?? 0 }
+    private func failureCount(of report: NodeReport) -> Int {
+        failures[report.node.name]?.count ?? 0
+    }
 }

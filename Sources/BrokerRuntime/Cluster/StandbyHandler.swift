@@ -1,5 +1,5 @@
-// What a standby answers its clients: use the primary, in the form of each protocol. It reads of a
-// client no more than the protocol that it speaks.
+// What a standby answers its clients: use the primary, in the form of each protocol. It reads only
+// the bytes that identify the protocol of a client.
 
 import BrokerTerms
 import Glibc
@@ -7,29 +7,30 @@ import NetTransport
 import Primitives
 import WireFormat
 
+/// Where the primary is, for the answers to clients.
+struct PrimaryAddresses: Sendable {
+    /// HOST:PORT; empty if no primary is known.
+    var client: [UInt8] = []
+    /// A URL without a path; empty if none is known.
+    var web: [UInt8] = []
+}
+
 /// Refuses logins and redirects requests.
 struct StandbyHandler: LoopHandler, ~Copyable {
     private let listeners: WebListeners
     private let log: LogWriter
-    private let view: @Sendable () -> StandbyView
+    private let refuse: @Sendable () -> PrimaryAddresses
     /// Connections of web listeners.
     private var web: Set<ConnectionID> = []
 
-    /// What a standby knows of the primary, and a count of its refusals.
-    struct StandbyView: Sendable {
-        /// HOST:PORT; empty if no primary is known.
-        var address: [UInt8] = []
-        /// A URL without a path; empty if none is known.
-        var webAddress: [UInt8] = []
-    }
-
-    /// - Parameter view: called for each refusal.
+    /// - Parameter refuse: counts a refusal, and gives what the client is told.
     init(
-        _ listeners: WebListeners, log: LogWriter, view: @escaping @Sendable () -> StandbyView
+        _ listeners: WebListeners, log: LogWriter,
+        refuse: @escaping @Sendable () -> PrimaryAddresses
     ) {
         self.listeners = listeners
         self.log = log
-        self.view = view
+        self.refuse = refuse
     }
 
     mutating func opened(
@@ -45,22 +46,29 @@ struct StandbyHandler: LoopHandler, ~Copyable {
     ) -> Consumption {
         let received = Array(loop.arena[Int(bytes.offset)..<bytes.endOffset])
         let isWeb = web.contains(connection)
-        let answer =
-            isWeb
-            ? StandbyAnswer.http(received, view) : StandbyAnswer.packet(received, view)
-        switch answer {
+        switch isWeb ? StandbyAnswer.http(received) : StandbyAnswer.packet(received) {
         case .incomplete: return Consumption(consumed: 0)
         case .nothing: loop.close(connection, afterFlush: false)
-        case .bytes(let answer):
-            if !isWeb { noteRefusal(of: connection, in: loop) }
-            _ = answer.withUnsafeBytes { loop.append($0, to: connection, .required) }
-            loop.close(connection, afterFlush: true)
+        case .health(let answer): end(connection, with: answer, in: &loop)
+        case .refusal(let client):
+            let primary = refuse()
+            if !isWeb { log(primary, to: connection, in: loop) }
+            end(connection, with: client.refusal(naming: primary), in: &loop)
         }
         return Consumption(consumed: Int(bytes.count))
     }
 
-    private func noteRefusal(of connection: ConnectionID, in loop: borrowing EventLoop) {
-        let primary = String(decoding: view().address, as: UTF8.self)
+    private func end(
+        _ connection: ConnectionID, with answer: [UInt8], in loop: inout EventLoop
+    ) {
+        _ = answer.withUnsafeBytes { loop.append($0, to: connection, .required) }
+        loop.close(connection, afterFlush: true)
+    }
+
+    private func log(
+        _ primary: PrimaryAddresses, to connection: ConnectionID, in loop: borrowing EventLoop
+    ) {
+        let primary = String(decoding: primary.client, as: UTF8.self)
         log.writeRefusal(
             .loginRefused, of: loop.peer(of: connection), user: "", reason: .useAnotherServer,
             primary.isEmpty
@@ -95,14 +103,15 @@ enum StandbyAnswer: Hashable {
     case incomplete
     /// The client speaks nothing that has an answer.
     case nothing
-    case bytes([UInt8])
-
-    typealias View = StandbyHandler.StandbyView
+    /// The answer to a question about this node.
+    case health([UInt8])
+    /// The client has to use the primary.
+    case refusal(StandbyClient)
 
     // MARK: Packets
 
     /// The answer to a CONNECT, whose protocol and level are all that is read.
-    static func packet(_ bytes: [UInt8], _ view: () -> View) -> StandbyAnswer {
+    static func packet(_ bytes: [UInt8]) -> StandbyAnswer {
         guard let first = bytes.first else { return .incomplete }
         guard first == MRT.PacketType.connect.rawValue << 4 else { return .nothing }
         var start = 1
@@ -114,11 +123,11 @@ enum StandbyAnswer: Hashable {
             return body.count < ProtocolName.byteCountMaximum ? .incomplete : .nothing
         }
         switch name {
-        case .mrt: return .bytes(refusalOfMRT(view().address))
+        case .mrt: return .refusal(.mrt)
         case .mqtt(let level) where level >= MQTT.Version.v5.rawValue:
-            return .bytes(refusal(.v5, view().address))
-        case .mqtt: return .bytes(refusal(.v311, view().address))
-        case .mqisdp: return .bytes(refusal(.v31, view().address))
+            return .refusal(.mqtt(.v5))
+        case .mqtt: return .refusal(.mqtt(.v311))
+        case .mqisdp: return .refusal(.mqtt(.v31))
         case .unknown: return .nothing
         }
     }
@@ -126,24 +135,10 @@ enum StandbyAnswer: Hashable {
     /// The first byte and a remaining length of four.
     private static let lengthEndMaximum = 5
 
-    private static func refusal(_ version: MQTT.Version, _ address: [UInt8]) -> [UInt8] {
-        var packet = MQTT.Connack(version, .useAnotherServer)
-        if !address.isEmpty {
-            packet.serverReference = ByteRange(offset: 0, count: address.count)
-        }
-        return packet.encoded(from: address)
-    }
-
-    private static func refusalOfMRT(_ address: [UInt8]) -> [UInt8] {
-        MRT.ConnectRefused(
-            reason: .useAnotherServer, text: ByteRange(offset: 0, count: address.count)
-        ).encoded(from: address)
-    }
-
     // MARK: HTTP
 
     /// The answer to a request, of which the path is read.
-    static func http(_ bytes: [UInt8], _ view: () -> View) -> StandbyAnswer {
+    static func http(_ bytes: [UInt8]) -> StandbyAnswer {
         let end = Array("\r\n\r\n".utf8)
         guard bytes.count <= ClusterLimits.requestByteCountMaximum else { return .nothing }
         guard let head = firstRange(of: end, in: bytes) else { return .incomplete }
@@ -153,31 +148,13 @@ enum StandbyAnswer: Hashable {
             words[1].allSatisfy({ $0 > 0x20 && $0 < 0x7F })
         else { return .nothing }
         let path = words[1].prefix { $0 != UInt8(ascii: "?") }
-        if path.elementsEqual("/healthz".utf8) { return .bytes(health([])) }
-        if path.elementsEqual("/readyz".utf8) { return .bytes(health(.standby)) }
-        let primary = view().webAddress
-        guard !primary.isEmpty else {
-            var response = HTTPResponse.problem(
-                .unavailable, "this node is a standby, and no primary is known",
-                reason: .useAnotherServer)
-            response.retryAfterSeconds = 1
-            return .bytes(closing(response))
-        }
-        let text =
-            "HTTP/1.1 307 Temporary Redirect\r\nLocation: "
-            + String(decoding: primary + words[1], as: UTF8.self)
-            + "\r\nContent-Length: 0\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
-        return .bytes(Array(text.utf8))
+        if path.elementsEqual("/healthz".utf8) { return .health(health([])) }
+        if path.elementsEqual("/readyz".utf8) { return .health(health(.standby)) }
+        return .refusal(.web(target: Array(words[1])))
     }
 
     private static func health(_ findings: BrokerHealth.Finding) -> [UInt8] {
-        closing(.health(findings))
-    }
-
-    private static func closing(_ response: HTTPResponse) -> [UInt8] {
-        var response = response
-        response.closes = true
-        return response.bytes(unixSeconds: UInt64(max(time(nil), 0)))
+        HTTPResponse.health(findings).closingBytes
     }
 
     private static func firstRange(of end: [UInt8], in bytes: [UInt8]) -> Int? {
@@ -185,5 +162,54 @@ enum StandbyAnswer: Hashable {
         return (0...bytes.count - end.count).first { start in
             bytes[start..<start + end.count].elementsEqual(end)
         }
+    }
+}
+
+/// A client that has to use the primary, with what its refusal depends on.
+enum StandbyClient: Hashable {
+    case mrt
+    case mqtt(MQTT.Version)
+    case web(target: [UInt8])
+
+    /// The bytes of the refusal.
+    func refusal(naming primary: PrimaryAddresses) -> [UInt8] {
+        switch self {
+        case .mrt:
+            return MRT.ConnectRefused(
+                reason: .useAnotherServer,
+                text: ByteRange(offset: 0, count: primary.client.count)
+            ).encoded(from: primary.client)
+        case .mqtt(let version):
+            var packet = MQTT.Connack(version, .useAnotherServer)
+            if !primary.client.isEmpty {
+                packet.serverReference = ByteRange(offset: 0, count: primary.client.count)
+            }
+            return packet.encoded(from: primary.client)
+        case .web(let target): return Self.redirection(to: primary.web, target)
+        }
+    }
+
+    private static func redirection(to primary: [UInt8], _ target: [UInt8]) -> [UInt8] {
+        guard !primary.isEmpty else {
+            var response = HTTPResponse.problem(
+                .unavailable, "this node is a standby, and no primary is known",
+                reason: .useAnotherServer)
+            response.retryAfterSeconds = 1
+            return response.closingBytes
+        }
+        let text =
+            "HTTP/1.1 307 Temporary Redirect\r\nLocation: "
+            + String(decoding: primary + target, as: UTF8.self)
+            + "\r\nContent-Length: 0\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+        return Array(text.utf8)
+    }
+}
+
+extension HTTPResponse {
+    /// The bytes of an answer after which the connection closes.
+    fileprivate var closingBytes: [UInt8] {
+        var response = self
+        response.closes = true
+        return response.bytes(unixSeconds: UInt64(max(time(nil), 0)))
     }
 }

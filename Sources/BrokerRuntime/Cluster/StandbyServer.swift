@@ -12,10 +12,10 @@ final class StandbyServer {
     private let trust: ClientTrust
     private var loop: Thread?
 
-    /// - Parameter view: what is known of the primary; called for each refusal.
+    /// - Parameter refuse: counts a refusal, and gives what the client is told.
     init(
         _ settings: BrokerSettings, log: LogWriter, fail: @escaping BrokerServer.Failure,
-        view: @escaping @Sendable () -> StandbyHandler.StandbyView
+        refuse: @escaping @Sendable () -> PrimaryAddresses
     ) throws(StartError) {
         trust = ClientTrust(try TrustMaterial(settings))
         listeners = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
@@ -31,7 +31,7 @@ final class StandbyServer {
         configuration.outgoingTotalMaximum = settings.limits.outgoingBytes
         configuration.authenticationMilliseconds =
             UInt64(settings.limits.authenticationSeconds) * 1000
-        let handler = Box(StandbyHandler(listeners.web, log: log, view: view))
+        let handler = Box(StandbyHandler(listeners.web, log: log, refuse: refuse))
         let (handle, sockets) = (handle, listeners.listeners)
         loop = Thread(name: "standby") {
             do throws(TransportError) {

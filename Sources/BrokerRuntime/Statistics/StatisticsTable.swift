@@ -423,8 +423,8 @@ enum StatisticsTable {
         .counter("wills/sent", of: "wills", "Wills that were sent") { $0.counters.willsSent },
         .counter(
             "wills/refused", of: "wills",
-            "Wills that were due and not sent, because no right allowed them any more or their "
-                + "credential was withdrawn"
+            "Wills that were due and not sent, because no right allowed them any more, their "
+                + "credential was withdrawn, or their app is moderated"
         ) { $0.counters.willsRefused },
     ]
 

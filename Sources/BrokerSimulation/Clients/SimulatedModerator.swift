@@ -1,5 +1,5 @@
 // The moderator: it accepts, refuses or rewrites what others send, cannot decide, says nothing,
-// says it late or twice, and forgets with its power what it was asked.
+// says it late or twice, and loses its open verdicts when it loses power.
 
 import ClientCore
 import Primitives
@@ -71,7 +71,7 @@ final class SimulatedModerator: ServiceClient {
 
     /// Nil if it says nothing.
     private func drawVerdict(about message: Int?) -> SimulatedVerdict? {
-        // What has no text that it knows removes a retained message.
+        // It knows no text of it.
         guard message != nil else { return .accepted }
         switch context.serviceRandom.below(20) {
         case 0..<12: return .accepted

@@ -101,7 +101,12 @@ public final class PreSharedKeys: Sendable {
             guard let session, let identity, let key,
                 let keys = PreSharedKeys.attached(to: SSL_get_SSL_CTX(session))
             else { return 0 }
-            return keys.lend(String(cString: identity), to: session, into: key, room: Int(keyRoom))
+            // In TLS 1.3 this is asked about tickets of earlier sessions too, which are no text.
+            guard let text = String(validatingCString: identity), !PreSharedKeys.hasControl(text)
+            else {
+                return 0
+            }
+            return keys.lend(text, to: session, into: key, room: Int(keyRoom))
         }
     }
 
@@ -164,7 +169,7 @@ public final class PreSharedKeys: Sendable {
     }
 
     /// The identity without a key that a client has presented, with `?` for what cannot be printed;
-    /// nil for none, and for one that many others have followed.
+    /// nil for none, for one that is no text, and for one that many others have followed.
     static func refusedIdentity(of session: OpaquePointer) -> String? {
         guard let keys = attached(to: SSL_get_SSL_CTX(session)) else { return nil }
         let number = -Int(bitPattern: SSL_get_ex_data(session, 0))
@@ -184,11 +189,17 @@ public final class PreSharedKeys: Sendable {
         }
     }
 
-    /// At most as many characters as an identity may have, in ASCII.
+    private static func hasControl(_ identity: String) -> Bool {
+        identity.utf8.contains { $0 < 0x20 || $0 == 0x7F }
+    }
+
+    /// At most as many characters as an identity may have, in ASCII, and none that ends the quotes
+    /// around it.
     private static func printable(_ identity: String) -> String {
         String(
-            decoding: identity.utf8.prefix(identityByteCountMaximum).map {
-                (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?")
+            decoding: identity.utf8.prefix(identityByteCountMaximum).map { byte in
+                let isPlain = (0x20...0x7E).contains(byte) && byte != 0x22 && byte != 0x5C
+                return isPlain ? byte : UInt8(ascii: "?")
             }, as: UTF8.self)
     }
 

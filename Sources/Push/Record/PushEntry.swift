@@ -14,9 +14,9 @@ package enum PushEntry: RecordedEntry, Hashable {
     /// The badge of a target; 0 for none.
     case badge(WakeKey, UInt64)
     case log(LogEntry)
-    case lost(LostWake)
+    case deadLetter(DeadLetter)
     /// A dead letter was removed, or became a wake-up again.
-    case found(sequence: UInt64)
+    case deadLetterRemoved(sequence: UInt64)
     /// The destination says that the target is gone; the broker is to remove it.
     case gone(WakeKey)
     /// The broker has no such target.
@@ -57,13 +57,13 @@ extension PushEntry {
             body.write(entry.sequence)
             body.write(entry.count)
             body.write(entry.detail)
-        case .lost(let letter):
+        case .deadLetter(let letter):
             body.write(UInt8(6))
             body.write(letter.cause.rawValue)
             body.write(letter.reason)
             body.write(letter.time)
             Self.write(letter.wake, to: &body)
-        case .found(let sequence):
+        case .deadLetterRemoved(let sequence):
             body.write(UInt8(7))
             body.write(sequence)
         case .gone(let key):
@@ -122,11 +122,10 @@ extension PushEntry {
             // Earlier versions wrote any number of a sender.
             return .badge(key, min(number, PushLimits.badgeMaximum))
         case 5:
-            guard let time = body.integer(UInt64.self), let key = key(&body),
+            guard let time = body.number(), let key = key(&body),
                 let kind = body.integer(UInt8.self).flatMap(WakeKind.init(number:)),
                 let step = body.integer(UInt8.self).flatMap(LogStep.init(rawValue:)),
-                let sequence = body.number(), let count = body.integer(UInt64.self),
-                let detail = body.text()
+                let sequence = body.number(), let count = body.number(), let detail = body.text()
             else { return nil }
             return .log(
                 LogEntry(
@@ -134,11 +133,12 @@ extension PushEntry {
                     count: count, detail: detail))
         case 6:
             guard let cause = body.integer(UInt8.self).flatMap(WakeEnd.init(rawValue:)),
-                let reason = body.text(), let time = body.integer(UInt64.self),
+                let reason = body.text(), let time = body.number(),
                 let wake = wake(&body)
             else { return nil }
-            return .lost(LostWake(wake: wake, cause: cause, reason: reason, time: time))
-        case 7: return body.number().map { .found(sequence: $0) }
+            return .deadLetter(
+                DeadLetter(wake: wake, cause: cause, reason: reason, time: time))
+        case 7: return body.number().map { .deadLetterRemoved(sequence: $0) }
         case 8: return key(&body).map { .gone($0) }
         case 9: return key(&body).map { .removed($0) }
         case 10:
@@ -152,18 +152,19 @@ extension PushEntry {
     }
 
     private static func key(_ body: inout EntryReader) -> WakeKey? {
-        guard let user = body.text(), let id = body.integer(UInt64.self) else { return nil }
+        guard let user = body.text(), let id = body.number() else { return nil }
         return WakeKey(user: user, id: id)
     }
 
     private static func wake(_ body: inout EntryReader) -> Wake? {
         guard let sequence = body.number(), let user = body.text(),
-            let id = body.integer(UInt64.self), let device = body.text(),
+            let id = body.number(), let device = body.text(),
             let kind = body.integer(UInt8.self).flatMap(WakeKind.init(number:)),
             let address = body.text(), let isSandbox = body.integer(UInt8.self),
             let language = body.text(), let identifier = body.text(), let from = body.text(),
-            let group = body.text(), let time = body.integer(UInt64.self),
-            let count = body.integer(UInt64.self), let expiry = body.integer(UInt64.self),
+            let group = body.text(), let time = body.number(), let count = body.number(),
+            // The end of a validity is only compared, and may be the largest number.
+            let expiry = body.integer(UInt64.self),
             let reference = body.text(), let push = body.bytes(), let text = body.text(),
             let isTest = body.integer(UInt8.self)
         else { return nil }

@@ -8,7 +8,7 @@ package struct PushRecord: RecordedContent {
     package private(set) var position: InboxRecord?
     private var waiting: [WakeKey: Wake] = [:]
     package private(set) var badges: [WakeKey: UInt64] = [:]
-    private var lost: [UInt64: LostWake] = [:]
+    private var dead: [UInt64: DeadLetter] = [:]
     package private(set) var gone: Set<WakeKey> = []
     package private(set) var log: [LogEntry] = []
     /// Entries at the end of the log that the broker has not taken; nil if an earlier version of
@@ -22,8 +22,8 @@ package struct PushRecord: RecordedContent {
 
     package var wakes: [Wake] { waiting.values.sorted { $0.sequence < $1.sequence } }
 
-    package var deadLetters: [LostWake] {
-        lost.values.sorted { ($0.time, $0.wake.sequence) < ($1.time, $1.wake.sequence) }
+    package var deadLetters: [DeadLetter] {
+        dead.values.sorted { ($0.time, $0.wake.sequence) < ($1.time, $1.wake.sequence) }
     }
 
     /// What the broker is to be told, oldest first.
@@ -41,11 +41,12 @@ package struct PushRecord: RecordedContent {
             log.append(entry)
             unreportedCount? += 1
             highestSequence = max(highestSequence, entry.sequence)
-        case .lost(let letter):
-            lost[letter.wake.sequence] = letter
+        case .deadLetter(let letter):
+            dead[letter.wake.sequence] = letter
             highestSequence = max(highestSequence, letter.wake.sequence)
-        case .found(let sequence): lost[sequence] = nil
-        case .unreported(let count): unreportedCount = Int(clamping: count)
+        case .deadLetterRemoved(let sequence): dead[sequence] = nil
+        case .unreported(let count):
+            unreportedCount = min(Int(clamping: count), log.count)
         case .gone(let key): gone.insert(key)
         case .template(let kind, let json): templates[kind] = json.isEmpty ? nil : json
         case .removed(let key):

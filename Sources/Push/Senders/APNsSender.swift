@@ -58,7 +58,7 @@ package struct APNsSender {
         }
         var request = TransferRequest(
             url: "\(server)/3/device/\(wake.target.address)", authorityFile: profile.authorityFile,
-            timeoutSeconds: profile.timeoutSeconds, fields: fields, body: body)
+            timeoutMilliseconds: 1_000 * profile.timeoutSeconds, fields: fields, body: body)
         request.isMultiplexed = true
         request.isOperators = true
         if case .certificate(let identity) = profile.proof { request.identity = identity }

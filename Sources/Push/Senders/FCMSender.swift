@@ -17,6 +17,8 @@ package struct FCMSender {
 
     private let settings: FCMSettings
     private var token = ""
+    /// Requests with a later tag carry the token.
+    private var tokenTag: UInt64 = 0
     private var validUntil: UInt64 = 0
     private var isAsked = false
 
@@ -42,7 +44,7 @@ package struct FCMSender {
         let grant = "urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer"
         var request = TransferRequest(
             url: settings.tokenURL, authorityFile: settings.authorityFile,
-            timeoutSeconds: settings.timeoutSeconds, fields: [],
+            timeoutMilliseconds: 1_000 * settings.timeoutSeconds, fields: [],
             body: Array("grant_type=\(grant)&assertion=\(assertion)".utf8))
         request.contentType = "application/x-www-form-urlencoded"
         request.isOperators = true
@@ -51,8 +53,11 @@ package struct FCMSender {
 
     /// The answer to the request for an access token.
     ///
+    /// - Parameter tag: the tag of the last request that was made before.
     /// - Returns: why there is none; nil if there is one.
-    package mutating func accept(token answer: DestinationAnswer, now: Moment) -> String? {
+    package mutating func accept(
+        token answer: DestinationAnswer, after tag: UInt64, now: Moment
+    ) -> String? {
         isAsked = false
         switch answer.result {
         case .failed(let reason): return reason
@@ -66,6 +71,7 @@ package struct FCMSender {
             let seconds = answer.node?["expires_in"]?.number ?? 3_600
             let margin = min(PushLimits.accessTokenMarginSeconds, seconds / 2)
             token = text
+            tokenTag = tag
             let lifetime = min(seconds, PushLimits.accessTokenSecondsMaximum) - margin
             validUntil = now.unixSeconds + max(lifetime, PushLimits.accessTokenSecondsMinimum)
             return nil
@@ -91,15 +97,16 @@ package struct FCMSender {
         let body = JSON5Node.object([("message", message)]).json
         var request = TransferRequest(
             url: "\(settings.url)/v1/projects/\(settings.project)/messages:send",
-            authorityFile: settings.authorityFile, timeoutSeconds: settings.timeoutSeconds,
+            authorityFile: settings.authorityFile,
+            timeoutMilliseconds: 1_000 * settings.timeoutSeconds,
             fields: ["authorization: Bearer \(token)"], body: body)
         request.isMultiplexed = true
         request.isOperators = true
         return .success(request)
     }
 
-    /// What an answer means.
-    package mutating func outcome(_ answer: DestinationAnswer) -> SendOutcome {
+    /// What an answer to the request `tag` means.
+    package mutating func outcome(_ answer: DestinationAnswer, of tag: UInt64) -> SendOutcome {
         guard case .answered(let status, let retryAfter) = answer.result else {
             if case .failed(let reason) = answer.result { return AttemptResult.failure(reason) }
             preconditionFailure("\(answer.result)")
@@ -120,8 +127,9 @@ package struct FCMSender {
         // The target is alive, and belongs to another project than the service account.
         case (400, _), (_, "SENDER_ID_MISMATCH"): return .refused(reason, isFinal: true)
         case (401, _), (403, _):
-            // The access token may have ended early.
-            validUntil = 0
+            // The access token may have ended early. Requests that were under way at that moment
+            // are refused as well, and say nothing about the token that followed.
+            if tag > tokenTag { validUntil = 0 }
             return .failed(reason, retryAfterSeconds: retryAfter, isDestination: true)
         // Without a time of its own a minute, as Google asks for.
         case (429, _):

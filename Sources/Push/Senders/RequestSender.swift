@@ -63,8 +63,7 @@ package enum RequestSender {
         "test", "to",
     ]
 
-    /// What is said of a wake-up. The target's address is in it only where the
-    /// destination needs it.
+    /// The members of `data` that all requests about a wake-up have, without the target's address.
     private static func facts(of wake: Wake) -> [(String, JSON5Node)] {
         var data: [(String, JSON5Node)] = [
             ("user", .text(wake.user)), ("from", .text(wake.from)), ("time", .number(wake.time)),
@@ -87,12 +86,10 @@ package enum RequestSender {
             ("timestamp", .text(LogTime.text(unixMilliseconds: now.unixMilliseconds))),
             ("data", .object(data)),
         ]).json
-        var request = TransferRequest.signed(
+        return TransferRequest.signed(
             url, body: body, identifier: identifier, seconds: now.unixSeconds,
             secrets: settings.secrets, authorityFile: settings.authorityFile,
-            timeoutSeconds: (settings.timeoutMilliseconds + 999) / 1_000)
-        request.timeoutMilliseconds = settings.timeoutMilliseconds
-        return request
+            timeoutMilliseconds: settings.timeoutMilliseconds)
     }
 
     /// What an answer of a target or of the service means.

@@ -64,7 +64,7 @@ extension WakeDispatcher {
                     "template_refused",
                     "kind=\(kind.rawValue) reason=\(quoted(fault.description.utf8))")
             }
-            changes.append(.template(kind, json ?? []))
+            progress.add(.template(kind, json ?? []))
         }
     }
 }

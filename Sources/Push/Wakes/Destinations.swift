@@ -51,6 +51,9 @@ struct Destinations {
     }
 
     private var destinations: [String: Destination] = [:]
+    /// How many of them there are before those without requests are forgotten: to look for them
+    /// takes time, so they are looked for again at twice the number that was left.
+    private(set) var countMaximum = PushLimits.destinationsMaximum
     /// Destinations whose turn it is; those whose circuit is open, by the end of the wait; and, by
     /// health, those that wait while others like them have their share of the requests.
     private var turns = Queue<String>()
@@ -71,19 +74,23 @@ struct Destinations {
         counts = Health.allCases.map { _ in 0 }
     }
 
+    var count: Int { destinations.count }
     var openCount: Int { destinations.values.count { $0.circuit.openUntil != nil } }
 
     /// Whether all requests are under way that may be.
     var isFull: Bool { inFlightCount >= concurrencyMaximum }
 
     mutating func add(_ place: QueuePlace, to name: String) {
-        if destinations[name] == nil, destinations.count >= PushLimits.destinationsMaximum {
-            destinations = destinations.filter {
-                $0.value.inFlightCount > 0 || !$0.value.ready.isEmpty || $0.value.isListed
-            }
-        }
+        if destinations[name] == nil, destinations.count >= countMaximum { forgetIdle() }
         destinations[name, default: Destination()].ready.append(place)
         list(name)
+    }
+
+    private mutating func forgetIdle() {
+        destinations = destinations.filter {
+            $0.value.inFlightCount > 0 || !$0.value.ready.isEmpty || $0.value.isListed
+        }
+        countMaximum = max(PushLimits.destinationsMaximum, 2 * destinations.count)
     }
 
     private mutating func list(_ name: String) {

@@ -1,5 +1,5 @@
 // The requests under way of each user to hosts that users choose, and the targets that wait for the
-// end of one. Without a bound, a few users with slow hosts had all requests.
+// end of one. Without a bound, a few users with slow hosts would hold all requests.
 
 import Relay
 

@@ -89,6 +89,11 @@ package struct Wake: Hashable, Sendable {
     package var isTest: Bool
 
     package var key: WakeKey { WakeKey(user: user, id: target.id) }
+
+    /// Bytes of it in the record, about.
+    var byteCount: Int {
+        push.count + text.utf8.count + target.address.utf8.count + user.utf8.count + 200
+    }
 }
 
 extension WakeContents {
@@ -136,12 +141,17 @@ package enum WakeEnd: UInt8, CaseIterable, Sendable {
 }
 
 /// A wake-up that is not tried any more, until somebody asks for it.
-package struct LostWake: Hashable, Sendable {
+package struct DeadLetter: Hashable, Sendable {
     package var wake: Wake
     package var cause: WakeEnd
     package var reason: String
     /// Unix milliseconds.
     package var time: UInt64
+}
+
+extension DeadLetter: KeptLetter {
+    package var owner: ExactText { wake.key.owner }
+    package var byteCount: Int { wake.byteCount }
 }
 
 /// What came of one attempt.

@@ -16,11 +16,11 @@ extension WakeDispatcher {
             "user=\(quoted(key.user.utf8)) id=\(key.id) kind=\(wake.target.kind.rawValue)")
         if let next = targets[key]?.next { note(next, .dropped, detail: "gone", now: now) }
         if targets[key] != nil {
-            changes.append(.settled(key))
+            progress.add(.settled(key))
             forget(key)
         }
         if gone.insert(key).inserted {
-            changes.append(.gone(key))
+            progress.add(.gone(key))
             removals.append(key)
         }
     }
@@ -53,50 +53,44 @@ extension WakeDispatcher {
         totals.removed += 1
         gone.remove(key)
         setBadge(key, 0)
-        changes.append(.removed(key))
+        progress.add(.removed(key))
         log("target_removed", "user=\(quoted(key.user.utf8)) id=\(key.id)")
     }
 
     // MARK: - Dead letters
 
-    mutating func bury(_ wake: Wake, _ cause: WakeEnd, reason: String, now: Moment) {
+    mutating func addDeadLetter(
+        _ wake: Wake, _ cause: WakeEnd, reason: String, now: Moment
+    ) {
         totals.died += 1
-        let letter = LostWake(
+        let letter = DeadLetter(
             wake: wake, cause: cause, reason: reason, time: now.unixMilliseconds)
         note(wake, .dropped, detail: cause.name, now: now)
-        changes.append(.lost(letter))
-        deadLetters.append(letter)
+        progress.add(.deadLetter(letter))
         log(
             "dead_letter",
             "user=\(quoted(wake.user.utf8)) id=\(wake.target.id) "
                 + "kind=\(wake.target.kind.rawValue) number=\(wake.sequence) cause=\(cause.name)")
-        let own = deadLetters.lazy.filter { $0.wake.user == wake.user }.count
-        if own > PushLimits.deadLettersOfUserMaximum,
-            let oldest = deadLetters.firstIndex(where: { $0.wake.user == wake.user })
-        {
-            discard(oldest)
-        }
-        while deadLetters.count > settings.deadLettersMaximum { discard(0) }
+        keep(letter)
     }
 
-    private mutating func discard(_ position: Int) {
-        let removed = deadLetters.remove(at: position)
-        totals.discarded += 1
-        changes.append(.found(sequence: removed.wake.sequence))
-        log("dead_letter_discarded", "number=\(removed.wake.sequence)")
+    /// Keeps a dead letter that is in the record, or will be.
+    mutating func keep(_ letter: DeadLetter) {
+        for removed in deadLetters.add(letter) {
+            totals.discarded += 1
+            progress.add(.deadLetterRemoved(sequence: removed.wake.sequence))
+            log("dead_letter_discarded", "number=\(removed.wake.sequence)")
+        }
     }
 
     /// Sends dead letters again, with a new validity. Where a newer wake-up of the target waits,
     /// that one tells all that the letter would.
     package mutating func resend(_ sequences: [UInt64], now: Moment) {
         let wanted = Set(sequences)
-        let found = deadLetters.filter { wanted.contains($0.wake.sequence) }
-        deadLetters.removeAll { wanted.contains($0.wake.sequence) }
-        for letter in found {
+        for letter in deadLetters.remove(where: { wanted.contains($0.wake.sequence) }) {
             var wake = letter.wake
             totals.resent += 1
-            isResendUnwritten = true
-            changes.append(.found(sequence: wake.sequence))
+            progress.addResent(sequence: wake.sequence)
             log("dead_letter_resent", "number=\(wake.sequence)")
             note(wake, .resent, detail: "", now: now)
             wake.sequence = nextSequence
@@ -110,55 +104,32 @@ extension WakeDispatcher {
                 accept(wake, now: now)
             }
         }
-        needSync(now.instant)
+        progress.needSync(now.instant)
     }
 
     // MARK: - The record
 
-    mutating func needSync(
-        _ now: Instant, within milliseconds: UInt64 = PushLimits.syncMilliseconds
-    ) {
-        let deadline = now.advanced(byMilliseconds: milliseconds)
-        syncDeadline = min(syncDeadline ?? .never, deadline)
-    }
-
-    var hasUnwritten: Bool { !changes.isEmpty || syncDeadline != nil }
+    var hasUnwritten: Bool { progress.hasUnwritten }
 
     /// What to write now; nil for nothing. ``recordWritten()`` or ``notWritten(_:now:)``
     /// follows.
-    package mutating func nextWrite(now: Instant, isForced: Bool = false) -> [PushEntry]? {
-        guard now >= recordPause else { return nil }
-        let isDue = syncDeadline.map { now >= $0 } ?? false
-        guard isDue || isForced && hasUnwritten else { return nil }
-        var entries = changes
-        if let received, received != written { entries.append(.position(received)) }
-        return entries
+    package func nextWrite(now: Instant, isForced: Bool = false) -> [PushEntry]? {
+        progress.nextWrite(now: now, isForced: isForced)
     }
 
     /// A write is done, and synced.
     package mutating func recordWritten() {
-        isDiskFull = false
-        changes = []
-        written = received
-        firstUnwritten = nextSequence
-        isResendUnwritten = false
-        syncDeadline = nil
+        progress.recordWritten(nextSequence: nextSequence)
         totals.recordWrites += 1
     }
 
     /// The disk is full: events stay with the broker.
     mutating func notWritten(_ reason: String, now: Instant) {
-        if !isDiskFull { log("record_full", "reason=\(quoted(reason.utf8))") }
-        isDiskFull = true
-        recordPause = now.advanced(byMilliseconds: RelayLimits.fullDiskMilliseconds)
+        if progress.notWritten(now: now) { log("record_full", "reason=\(quoted(reason.utf8))") }
     }
 
     /// What the broker may forget; nil for nothing new.
-    package mutating func takeAcknowledgement() -> InboxRecord? {
-        guard let written, written != told else { return nil }
-        told = written
-        return written
-    }
+    package mutating func takeAcknowledgement() -> InboxRecord? { progress.takeAcknowledgement() }
 
     // MARK: - The log
 
@@ -170,13 +141,13 @@ extension WakeDispatcher {
             sequence: wake.sequence, count: wake.count, detail: detail)
         log.add(entry)
         if !reports.add(entry) { totals.unreported += 1 }
-        guard changes.count < PushLimits.changesMaximum else {
+        guard progress.changes.count < PushLimits.changesMaximum else {
             totals.logLost += 1
             return
         }
-        changes.append(.log(entry))
+        progress.add(.log(entry))
         // Nobody waits for it.
-        needSync(now.instant, within: PushLimits.resultMilliseconds)
+        progress.needSync(now.instant, within: PushLimits.resultMilliseconds)
     }
 
     mutating func note(_ wake: Wake, _ outcome: SendOutcome, now: Moment) {

@@ -10,12 +10,13 @@ extension WakeDispatcher: RecordSource {
     }
 
     package var shortSnapshot: [PushEntry]? {
-        (received.map { [.position($0)] } ?? []) + live + marks
+        progress.receivedPosition + live + marks
     }
 
     /// The newest wake-up of each target, and the dead letters.
     private var live: [PushEntry] {
-        targets.values.compactMap(\.newest).map { .wake($0) } + deadLetters.map { .lost($0) }
+        targets.values.compactMap(\.newest).map { .wake($0) }
+            + deadLetters.all.map { .deadLetter($0) }
     }
 
     /// The badges, the targets that are gone, the broker's templates, and that there is no log.
@@ -28,35 +29,20 @@ extension WakeDispatcher: RecordSource {
 
     package var liveByteCount: Int {
         targets.values.reduce(0) { $0 + ($1.newest?.byteCount ?? 0) }
-            + deadLetters.reduce(0) { $0 + $1.wake.byteCount }
+            + deadLetters.byteCount
     }
 
     /// Events that are not in the record are with the broker yet, and so is all that they asked
     /// for; but not the dead letters that were sent again since.
     package var emptyRecord: [PushEntry]? {
-        guard !isResendUnwritten,
-            targets.values.allSatisfy({ $0.newest?.sequence ?? .max >= firstUnwritten }),
-            deadLetters.allSatisfy({ $0.wake.sequence >= firstUnwritten })
+        guard !progress.isResendUnwritten,
+            targets.values.allSatisfy({ $0.newest?.sequence ?? .max >= progress.firstUnwritten }),
+            deadLetters.all.allSatisfy({ $0.wake.sequence >= progress.firstUnwritten })
         else { return nil }
-        return (written.map { [.position($0)] } ?? []) + marks
+        return progress.writtenPosition + marks
     }
 
     package mutating func rewritten() { recordWritten() }
 
-    package mutating func emptied() {
-        changes = (written.map { [.position($0)] } ?? []) + marks + live
-        syncDeadline = recordPause
-    }
-}
-
-extension WakeDispatcher.Target {
-    /// What is in the record of it.
-    fileprivate var newest: Wake? { next ?? pending }
-}
-
-extension Wake {
-    /// Bytes of it in the record, about.
-    fileprivate var byteCount: Int {
-        push.count + text.utf8.count + target.address.utf8.count + user.utf8.count + 200
-    }
+    package mutating func emptied() { progress.emptied(missing: marks + live) }
 }

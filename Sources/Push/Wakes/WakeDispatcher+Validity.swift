@@ -30,7 +30,7 @@ extension WakeDispatcher {
             new.change { renewed($0, at: serverTime, expected: expected) }
             guard new.pending != target.pending || new.next != target.next else { continue }
             targets[key] = new
-            if let newest = new.next ?? new.pending { changes.append(.wake(newest)) }
+            if let newest = new.newest { progress.add(.wake(newest)) }
             totals.renewed += 1
         }
     }

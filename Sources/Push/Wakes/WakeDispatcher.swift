@@ -63,6 +63,15 @@ package struct WakeDispatcher {
             datagramCount = 0
         }
 
+        /// Puts the next wake-up in the place of the pending one, or none if there is none.
+        mutating func advance() {
+            replace(by: next)
+            next = nil
+        }
+
+        /// The newest wake-up, which is the one in the record; nil for none.
+        var newest: Wake? { next ?? pending }
+
         /// Changes the wake-ups, which stay the same ones.
         mutating func change(_ body: (Wake) -> Wake) {
             pending = pending.map(body)
@@ -78,11 +87,11 @@ package struct WakeDispatcher {
     private var waiting = PriorityQueue<Instant, QueuePlace>()
     private var rate: RateLimit
     private var requests = UserRequests()
-    private var hookCircuit = Circuit()
+    var hookCircuit = Circuit()
     var jitter: SplitMix64
     private var nextTicket: UInt64 = 1
     var nextSequence: UInt64
-    package var deadLetters: [LostWake] = []
+    package var deadLetters: DeadLetterQueue<DeadLetter>
     package var log: WakeLog
     var gone: Set<WakeKey>
     var removals = Queue<WakeKey>()
@@ -90,19 +99,7 @@ package struct WakeDispatcher {
     var templates: BrokerTemplates
     var refusedRemovals = PriorityQueue<Instant, WakeKey>()
     var removingCount = 0
-    /// The broker's last event.
-    var received: InboxRecord?
-    var written: InboxRecord?
-    var told: InboxRecord?
-    var changes: [PushEntry] = []
-    /// When events that are not in the record must be; nil if there are none.
-    var syncDeadline: Instant?
-    var recordPause = Instant(milliseconds: 0)
-    var isDiskFull = false
-    /// The first number of which no wake-up is in the record.
-    var firstUnwritten: UInt64
-    /// A dead letter is a wake-up again, and the record does not say so yet.
-    var isResendUnwritten = false
+    var progress: RecordProgress
     var isDraining = false
     private var nextSweep = Instant(milliseconds: 0)
     private var user = ""
@@ -127,24 +124,24 @@ package struct WakeDispatcher {
         log = WakeLog(
             perTargetMaximum: settings.logPerTargetMaximum, countMaximum: settings.logMaximum)
         nextSequence = stored.highestSequence + 1
-        firstUnwritten = nextSequence
-        received = stored.position
-        written = stored.position
-        told = stored.position
+        progress = RecordProgress(position: stored.position, nextSequence: nextSequence)
+        deadLetters = DeadLetterQueue(
+            countMaximum: settings.deadLettersMaximum,
+            countOfOwnerMaximum: PushLimits.deadLettersOfUserMaximum)
         for entry in stored.log { log.add(entry) }
         for entry in stored.unreported { _ = reports.add(entry) }
-        deadLetters = stored.deadLetters
+        for letter in stored.deadLetters { keep(letter) }
         for key in stored.gone { removals.append(key) }
         for wake in stored.wakes {
             // The kind may have been taken out of the configuration.
             if settings.speaks(wake.target.kind) {
                 place(wake, now: now)
             } else {
-                changes.append(.settled(wake.key))
-                bury(wake, .notConfigured, reason: "", now: now)
-                needSync(now.instant)
+                progress.add(.settled(wake.key))
+                addDeadLetter(wake, .notConfigured, reason: "", now: now)
             }
         }
+        if progress.hasUnwritten { progress.needSync(now.instant) }
         if !stored.wakes.isEmpty || !stored.deadLetters.isEmpty {
             log(
                 "recovery",
@@ -164,8 +161,7 @@ package struct WakeDispatcher {
     /// Takes a message. Whatever is no event of the broker is acknowledged and changes nothing.
     package mutating func accept(_ message: IncomingMessage, now: Moment) {
         if let record = message.record {
-            received = record
-            needSync(now.instant)
+            progress.receive(record, now: now.instant)
         }
         guard case .brokerEvent(let json) = message.kind else { return }
         switch WakeEvent(Array(json.utf8)) {
@@ -205,11 +201,11 @@ package struct WakeDispatcher {
         if gone.contains(wake.key) {
             note(wake, .dropped, detail: "gone", now: now)
         } else if settings.template(for: wake.target.kind) == nil {
-            bury(wake, .notConfigured, reason: "", now: now)
+            addDeadLetter(wake, .notConfigured, reason: "", now: now)
         } else if targets[wake.key] == nil, targets.count >= settings.waitingMaximum {
-            bury(wake, .queueFull, reason: "", now: now)
+            addDeadLetter(wake, .queueFull, reason: "", now: now)
         } else {
-            changes.append(.wake(wake))
+            progress.add(.wake(wake))
             replace(wake, now: now)
         }
     }
@@ -250,12 +246,9 @@ package struct WakeDispatcher {
                 note(wake, .withdrawn, detail: "", now: now)
             }
             if target.next?.isTest != true { targets[key]!.next = nil }
-            if target.pending?.isTest != true {
-                targets[key]!.replace(by: targets[key]!.next)
-                targets[key]!.next = nil
-            }
+            if target.pending?.isTest != true { targets[key]!.advance() }
             guard targets[key]!.pending == nil else { continue }
-            changes.append(.settled(key))
+            progress.add(.settled(key))
             if !target.isInFlight { forget(key) }
         }
     }
@@ -263,18 +256,17 @@ package struct WakeDispatcher {
     /// A target is removed: nothing is sent there any more, tests neither.
     private mutating func remove(_ key: WakeKey, now: Moment) {
         setBadge(key, 0)
-        for letter in deadLetters where letter.wake.key == key {
-            changes.append(.found(sequence: letter.wake.sequence))
+        for letter in deadLetters.remove(of: key.owner, where: { $0.wake.key == key }) {
+            progress.add(.deadLetterRemoved(sequence: letter.wake.sequence))
         }
-        deadLetters.removeAll { $0.wake.key == key }
         guard let target = targets[key] else { return }
         for wake in [target.pending, target.next].compactMap({ $0 }) {
             totals.withdrawn += 1
             note(wake, .withdrawn, detail: "", now: now)
         }
         targets[key]!.next = nil
-        targets[key]!.replace(by: nil)
-        changes.append(.settled(key))
+        targets[key]!.advance()
+        progress.add(.settled(key))
         if !target.isInFlight { forget(key) }
     }
 
@@ -288,12 +280,12 @@ package struct WakeDispatcher {
         guard badges[key.owner]?[key.id] ?? 0 != number else { return }
         badges[key.owner, default: [:]][key.id] = number == 0 ? nil : number
         if badges[key.owner]!.isEmpty { badges[key.owner] = nil }
-        changes.append(.badge(key, number))
+        progress.add(.badge(key, number))
     }
 
     // MARK: - Attempts
 
-    private mutating func enqueue(_ key: WakeKey, at time: Instant?, now: Instant) {
+    mutating func enqueue(_ key: WakeKey, at time: Instant?, now: Instant) {
         let ticket = nextTicket
         nextTicket += 1
         targets[key]!.ticket = ticket
@@ -305,7 +297,7 @@ package struct WakeDispatcher {
         }
     }
 
-    private func destination(of key: WakeKey) -> String {
+    func destination(of key: WakeKey) -> String {
         settings.destination(of: targets[key]!.pending!.target)
     }
 
@@ -347,31 +339,7 @@ package struct WakeDispatcher {
         return nil
     }
 
-    /// The first phase of an attempt; nil if the hook cannot be asked, and its silence means that
-    /// nothing is sent.
-    private mutating func begin(_ wake: Wake, to destination: String, now: Moment) -> Attempt? {
-        if let hook = settings.hook, !targets[wake.key]!.isAsked {
-            if hookCircuit.mayBegin(now: now.instant) {
-                hookCircuit.begin()
-                totals.hookAsked += 1
-                return Attempt(
-                    wake: wake, phase: .hook, destination: destination, begun: now.instant)
-            }
-            targets[wake.key]!.isAsked = true
-            totals.hookSilent += 1
-            guard hook.isTemplateOnSilence else {
-                // Nobody was asked about it: people may want it.
-                cancel(wake, to: destination)
-                targets[wake.key]!.isInFlight = false
-                bury(wake, .hook, reason: "not-asked", now: now)
-                settle(wake, now: now)
-                return nil
-            }
-        }
-        return sendAttempt(wake, to: destination, now: now)
-    }
-
-    private mutating func sendAttempt(
+    mutating func sendAttempt(
         _ wake: Wake, to destination: String, now: Moment
     ) -> Attempt {
         totals.attempts += 1
@@ -387,7 +355,7 @@ package struct WakeDispatcher {
     }
 
     /// An attempt has ended: the user's next one may begin.
-    private mutating func endRequest(of wake: Wake) {
+    mutating func endRequest(of wake: Wake) {
         guard wake.target.kind.hasHostOfUser else { return }
         for place in requests.end(of: wake.key.owner) where isValid(place) {
             destinations.add(place, to: destination(of: place.key))
@@ -395,224 +363,9 @@ package struct WakeDispatcher {
     }
 
     /// An attempt ends without a request to its destination.
-    private mutating func cancel(_ wake: Wake, to destination: String) {
+    mutating func cancel(_ wake: Wake, to destination: String) {
         destinations.cancel(destination)
         endRequest(of: wake)
-    }
-
-    /// Ends a wake-up that the hook does not want.
-    private mutating func suppress(
-        _ wake: Wake, to destination: String, reason: String, now: Moment
-    ) {
-        cancel(wake, to: destination)
-        targets[wake.key]!.isInFlight = false
-        totals.suppressed += 1
-        note(wake, .dropped, detail: "hook \(reason)", now: now)
-        settle(wake, now: now)
-    }
-
-    /// The hook has answered.
-    ///
-    /// - Returns: the attempt with the content; nil if nothing is sent.
-    package mutating func finish(
-        hook attempt: Attempt, with answer: HookAnswer, now: Moment
-    ) -> Attempt? {
-        let wake = attempt.wake
-        noteHook(answer, now: now)
-        guard targets[wake.key]?.pending?.sequence == wake.sequence else {
-            // Somebody came meanwhile.
-            cancel(wake, to: attempt.destination)
-            resume(wake.key, now: now)
-            return nil
-        }
-        targets[wake.key]!.isAsked = true
-        switch answer {
-        case .content(let node): targets[wake.key]!.answer = node
-        case .template: break
-        case .silent(let reason, _):
-            guard settings.hook?.isTemplateOnSilence == true else {
-                suppress(wake, to: attempt.destination, reason: reason, now: now)
-                return nil
-            }
-        case .drop:
-            suppress(wake, to: attempt.destination, reason: "no", now: now)
-            return nil
-        }
-        return sendAttempt(wake, to: attempt.destination, now: now)
-    }
-
-    /// What an answer means for the hook as a whole.
-    private mutating func noteHook(_ answer: HookAnswer, now: Moment) {
-        var isWell = true
-        if case .silent(_, let isAnswer) = answer {
-            totals.hookSilent += 1
-            isWell = isAnswer
-        }
-        guard !isWell else {
-            if hookCircuit.succeeded() { log("hook_recovered", "") }
-            return
-        }
-        let random = jitter.next()
-        let schedule = settings.relay.schedule
-        let isOpened = hookCircuit.failed(advised: 0, now: now.instant) { openings in
-            min(
-                schedule.milliseconds(afterFailures: openings, random: random),
-                PushLimits.hookPauseMilliseconds)
-        }
-        if isOpened { log("hook_failing", "verdict=\(settings.hook?.verdict ?? "")") }
-    }
-
-    /// An attempt has its result.
-    ///
-    /// - Parameters:
-    ///   - isLocal: no request was made, so nothing is known about the destination.
-    ///   - isOfContent: whether a local refusal is one of the content.
-    package mutating func finish(
-        _ attempt: Attempt, with outcome: SendOutcome, isLocal: Bool = false,
-        isOfContent: Bool = false, now: Moment
-    ) {
-        let wake = attempt.wake
-        let key = wake.key
-        if isLocal {
-            cancel(wake, to: attempt.destination)
-        } else {
-            judge(attempt, by: outcome, now: now)
-            endRequest(of: wake)
-        }
-        note(wake, outcome, now: now)
-        if case .gone = outcome { return becomeGone(wake, now: now) }
-        if case .delivered = outcome, case .send(let content) = attempt.phase,
-            let badge = content.badge
-        {
-            setBadge(key, badge)
-        }
-        guard targets[key]?.pending?.sequence == wake.sequence else {
-            return resume(key, now: now)
-        }
-        targets[key]!.isInFlight = false
-        switch outcome {
-        case .delivered:
-            totals.delivered += 1
-            settle(wake, now: now)
-        case .sentOnce: sentOnce(wake, now: now)
-        case .refused(let reason, let isFinal):
-            targets[key]!.refusalCount += 1
-            if !isFinal, targets[key]!.refusalCount < PushLimits.refusalsMaximum {
-                retry(wake, advised: 0, now: now)
-            } else if case .send(let content) = attempt.phase, content.isOfSender,
-                !isLocal || isOfContent
-            {
-                // No sender suppresses the wake-ups of others: once more, with the template.
-                targets[key]!.isSenderRefused = true
-                retry(wake, advised: 0, now: now)
-            } else {
-                bury(wake, .refused, reason: reason, now: now)
-                settle(wake, now: now)
-            }
-        case .failed(_, let seconds, let isDestination):
-            retry(
-                wake,
-                advised: isDestination
-                    ? 0 : min(seconds, RelayLimits.retryAfterSecondsMaximum) * 1_000, now: now)
-        case .hung: retry(wake, advised: 0, now: now)
-        case .gone: break
-        }
-    }
-
-    /// What an outcome means for the destination as a whole.
-    private mutating func judge(_ attempt: Attempt, by outcome: SendOutcome, now: Moment) {
-        let name = attempt.destination
-        var isFault = false
-        var advised: UInt64 = 0
-        if case .failed(_, let seconds, let isDestination) = outcome, isDestination {
-            isFault = true
-            advised = min(seconds, RelayLimits.retryAfterSecondsMaximum) * 1_000
-        }
-        let random = jitter.next()
-        let schedule = settings.relay.schedule
-        let change = destinations.finish(
-            name, isFault: isFault, isHang: outcome.isHang, advised: advised, begun: attempt.begun,
-            now: now.instant
-        ) { openings in schedule.milliseconds(afterFailures: openings, random: random) }
-        switch change {
-        case .opened(let wait):
-            log(
-                "destination_failing",
-                "destination=\(quoted(name.utf8)) reason=\(quoted(outcome.reason.utf8)) "
-                    + "retry_ms=\(wait)")
-        case .closed: log("destination_recovered", "destination=\(quoted(name.utf8))")
-        case nil: break
-        }
-    }
-
-    /// One datagram is sent, and nobody answers: it is repeated until the device comes.
-    private mutating func sentOnce(_ wake: Wake, now: Moment) {
-        let key = wake.key
-        targets[key]!.datagramCount += 1
-        guard targets[key]!.datagramCount < settings.udp?.datagramCount ?? 1,
-            targets[key]!.next == nil
-        else {
-            totals.delivered += 1
-            return settle(wake, now: now)
-        }
-        let wait = settings.udp?.waitMilliseconds ?? 1_000
-        enqueue(key, at: now.instant.advanced(byMilliseconds: wait), now: now.instant)
-    }
-
-    private mutating func retry(_ wake: Wake, advised: UInt64, now: Moment) {
-        let key = wake.key
-        totals.retried += 1
-        targets[key]!.failureCount += 1
-        if let newer = targets[key]!.next {
-            note(wake, .coalesced, detail: "", now: now)
-            targets[key]!.replace(by: newer)
-            targets[key]!.next = nil
-        }
-        // The circuit is the wait of a destination that is down; targets need none beside it.
-        let isOpen = destinations.isOpen(destination(of: key))
-        let wait =
-            isOpen
-            ? 0
-            : settings.relay.schedule.milliseconds(
-                afterFailures: targets[key]!.failureCount, random: jitter.next())
-        enqueue(
-            key, at: now.instant.advanced(byMilliseconds: max(wait, advised)), now: now.instant)
-    }
-
-    /// A wake-up needs nothing more; a newer one of its target may begin.
-    mutating func settle(_ wake: Wake, now: Moment) {
-        let key = wake.key
-        let next = targets[key]?.next
-        if let next {
-            // It is in the record, where it has replaced the older one.
-            targets[key] = nil
-            place(next, now: now)
-        } else {
-            changes.append(.settled(key))
-            forget(key)
-        }
-    }
-
-    /// An attempt ended whose wake-up was withdrawn or replaced meanwhile.
-    private mutating func resume(_ key: WakeKey, now: Moment) {
-        guard targets[key] != nil else { return }
-        targets[key]!.isInFlight = false
-        if targets[key]!.pending == nil {
-            targets[key]!.replace(by: targets[key]!.next)
-            targets[key]!.next = nil
-        }
-        if targets[key]!.pending == nil {
-            forget(key)
-        } else {
-            enqueue(key, at: nil, now: now.instant)
-        }
-    }
-
-    private mutating func expire(_ key: WakeKey, now: Moment) {
-        let wake = targets[key]!.pending!
-        totals.expired += 1
-        bury(wake, .expired, reason: "", now: now)
-        settle(wake, now: now)
     }
 
     // MARK: - Time
@@ -637,24 +390,11 @@ package struct WakeDispatcher {
 
     /// When something is due without a message or a result.
     func nextDeadline(now: Instant) -> Instant {
-        var deadline = syncDeadline.map { max($0, recordPause) } ?? .never
-        deadline = min(deadline, reports.deadline)
+        var deadline = min(progress.deadline, reports.deadline)
         guard !isDraining else { return deadline }
         if !targets.isEmpty { deadline = min(deadline, nextSweep) }
         deadline = min(deadline, waiting.firstRank ?? .never)
         deadline = min(deadline, refusedRemovals.firstRank ?? .never)
         return min(deadline, max(destinations.nextDeadline(now: now), rate.nextBegin(now: now)))
-    }
-}
-
-extension SendOutcome {
-    /// The reason of a failure; empty for a success.
-    var reason: String {
-        switch self {
-        case .delivered, .sentOnce: ""
-        case .gone(let reason), .refused(let reason, _), .failed(let reason, _, _),
-            .hung(let reason):
-            reason
-        }
     }
 }

@@ -12,7 +12,10 @@ package enum WakeEvent: Sendable {
 
     package init?(_ json: [UInt8]) {
         guard let node = try? JSON5Parser.parse(json, isOfOthers: true),
-            let user = node["user"]?.text, !user.isEmpty
+            let user = node["user"]?.text, !user.isEmpty,
+            ["time", "count", "expires", "target"].allSatisfy({ name in
+                node[name].map { $0.exactNumber != nil } ?? true
+            })
         else { return nil }
         switch node["event"]?.text {
         case "WAKE_REQUEST":
@@ -51,7 +54,7 @@ package struct WakeRequest: Sendable {
             list.count <= PushLimits.targetsMaximum
         else { return nil }
         for element in list {
-            guard let id = element["id"]?.number, let address = element["address"]?.text,
+            guard let id = element["id"]?.exactNumber, let address = element["address"]?.text,
                 let name = element["kind"]?.text
             else { return nil }
             guard let kind = WakeKind(rawValue: name) else {
@@ -79,4 +82,10 @@ package struct WakeRequest: Sendable {
             templates[kind] = member.node.json
         }
     }
+}
+
+extension JSON5Node {
+    /// A whole number that every reader of JSON has exactly (RFC 8259, 6), which is far below what
+    /// the broker's own protocol takes.
+    fileprivate var exactNumber: UInt64? { number.flatMap { $0 <= 1 << 53 ? $0 : nil } }
 }

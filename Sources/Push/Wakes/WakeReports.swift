@@ -87,8 +87,8 @@ extension WakeDispatcher {
         let wasRefused = reports.isRefused
         totals.unreported += UInt64(reports.finish(outcome, now: now.instant))
         if outcome != .failed {
-            changes.append(.unreported(UInt64(reports.count)))
-            needSync(now.instant, within: PushLimits.resultMilliseconds)
+            progress.add(.unreported(UInt64(reports.count)))
+            progress.needSync(now.instant, within: PushLimits.resultMilliseconds)
         }
         if case .refused(let reason) = outcome, !wasRefused {
             log("report_refused", "reason=\(quoted(reason.utf8))")

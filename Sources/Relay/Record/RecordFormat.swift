@@ -5,6 +5,8 @@
 //     entry: | 4 bytes mark | u32 byte count of the body | body | u64 digest of count and body |
 //     body: | u8 kind | fields, integers big-endian, texts with a count of four bytes |
 
+import MartletClient
+
 /// One change of a relay's state.
 package protocol RecordedEntry: Sendable {
     /// The first bytes of the file.
@@ -22,6 +24,9 @@ package protocol RecordedContent: Sendable {
     associatedtype Entry: RecordedEntry
 
     init()
+    /// The position in the inbox: every message before it is done, or in the record. Nil before the
+    /// first.
+    var position: InboxRecord? { get }
     mutating func apply(_ entry: Entry)
 }
 

@@ -1,5 +1,6 @@
 // One request of libcurl and its memory.
 
+import BrokerTerms
 import CCurl
 import CommandLineOptions
 import Glibc
@@ -61,10 +62,7 @@ final class Transfer {
         curl_set_number(handle, CURLOPT_QUICK_EXIT, 1)
         // A proxy of the environment would be the address that is checked.
         curl_set_text(handle, CURLOPT_PROXY, "")
-        curl_set_number(
-            handle, CURLOPT_TIMEOUT_MS,
-            request.timeoutMilliseconds > 0
-                ? request.timeoutMilliseconds : 1_000 * request.timeoutSeconds)
+        curl_set_number(handle, CURLOPT_TIMEOUT_MS, request.timeoutMilliseconds)
         curl_set_number(
             handle, CURLOPT_CONNECTTIMEOUT_MS, RelayLimits.connectMillisecondsMaximum)
         if let file = request.authorityFile { curl_set_text(handle, CURLOPT_CAINFO, file) }
@@ -125,7 +123,7 @@ final class Transfer {
             { context, address, _, _, _ in
                 guard let context, let address else { return CURL_PREREQFUNC_ABORT }
                 let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
-                return transfer.permits(curl_bytes_of_text(address))
+                return transfer.permits(IPAddress(String(cString: address).utf8))
                     ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
             }, context)
     }
@@ -148,11 +146,21 @@ final class Transfer {
     func forget() { curl_easy_reset(handle) }
 
     private func permits(_ address: curl_address_bytes) -> Bool {
-        if isOperators { return true }
         let bytes = withUnsafeBytes(of: address.bytes) { Array($0.prefix(Int(address.byte_count))) }
-        let isPermitted = rules.permits(bytes: bytes)
-        if !isPermitted { isAddressRefused = true }
-        return isPermitted
+        return mayUse(rules.permits(bytes: bytes))
+    }
+
+    /// - Parameter address: nil for none of IPv4 and IPv6.
+    private func permits(_ address: IPAddress?) -> Bool {
+        mayUse(address.map { rules.permits($0) } ?? false)
+    }
+
+    /// - Parameter isPermitted: what the rules say of an address.
+    /// - Returns: whether the request may go there.
+    private func mayUse(_ isPermitted: Bool) -> Bool {
+        if isOperators || isPermitted { return true }
+        isAddressRefused = true
+        return false
     }
 
     /// Bytes of the answer that are still kept.

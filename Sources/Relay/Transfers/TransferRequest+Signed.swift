@@ -9,13 +9,13 @@ extension TransferRequest {
     ///   - secrets: one, or two during a change.
     package static func signed(
         _ url: String, body: [UInt8], identifier: String, seconds: UInt64,
-        secrets: [WebhookSecret], authorityFile: String?, timeoutSeconds: Int
+        secrets: [WebhookSecret], authorityFile: String?, timeoutMilliseconds: Int
     ) -> TransferRequest {
         let signatures = secrets.map {
             $0.signature(identifier: identifier, seconds: seconds, body: body)
         }
         return TransferRequest(
-            url: url, authorityFile: authorityFile, timeoutSeconds: timeoutSeconds,
+            url: url, authorityFile: authorityFile, timeoutMilliseconds: timeoutMilliseconds,
             fields: [
                 "webhook-id: \(identifier)", "webhook-timestamp: \(seconds)",
                 "webhook-signature: \(signatures.joined(separator: " "))",

@@ -5,10 +5,8 @@ package struct TransferRequest {
     package var url: String
     /// Authorities of the server's certificate, as PEM; nil for the system's.
     package var authorityFile: String?
-    /// For the request with its answer.
-    package var timeoutSeconds: Int
-    /// Instead of it; 0 for none.
-    package var timeoutMilliseconds = 0
+    /// For the request with its answer; at least 1.
+    package var timeoutMilliseconds: Int
     /// Lines `name: value`.
     package var fields: [String]
     package var body: [UInt8]
@@ -21,11 +19,12 @@ package struct TransferRequest {
     package var isOperators = false
 
     package init(
-        url: String, authorityFile: String?, timeoutSeconds: Int, fields: [String], body: [UInt8]
+        url: String, authorityFile: String?, timeoutMilliseconds: Int, fields: [String],
+        body: [UInt8]
     ) {
         self.url = url
         self.authorityFile = authorityFile
-        self.timeoutSeconds = timeoutSeconds
+        self.timeoutMilliseconds = timeoutMilliseconds
         self.fields = fields
         self.body = body
     }

@@ -1,5 +1,7 @@
 // One event for one hook, and what became of it where it could not be delivered.
 
+import Relay
+
 /// An event on its way to a hook.
 package struct Delivery: Hashable, Sendable {
     /// Orders deliveries, and identifies them in the record. It never repeats.
@@ -63,42 +65,8 @@ package struct DeadLetter: Hashable, Sendable {
     package var time: UInt64
 }
 
-/// The dead letters of all hooks, oldest first.
-struct DeadLetters {
-    private(set) var letters: [DeadLetter] = []
-    private(set) var byteCount = 0
-    private let countMaximum: Int
-
-    init(countMaximum: Int) {
-        self.countMaximum = countMaximum
-    }
-
-    /// Adds one.
-    ///
-    /// - Returns: those that were removed for it.
-    mutating func add(_ letter: DeadLetter) -> [DeadLetter] {
-        letters.append(letter)
-        byteCount += letter.delivery.byteCount
-        var count = 0
-        while letters.count - count > countMaximum
-            || byteCount > WebhookLimits.deadLetterByteCountMaximum, count < letters.count
-        {
-            byteCount -= letters[count].delivery.byteCount
-            count += 1
-        }
-        defer { letters.removeFirst(count) }
-        return Array(letters[..<count])
-    }
-
-    /// Removes those that are wanted, in one pass.
-    mutating func remove(where isWanted: (DeadLetter) -> Bool) -> [DeadLetter] {
-        var removed: [DeadLetter] = []
-        var kept: [DeadLetter] = []
-        for letter in letters {
-            if isWanted(letter) { removed.append(letter) } else { kept.append(letter) }
-        }
-        letters = kept
-        byteCount -= removed.reduce(0) { $0 + $1.delivery.byteCount }
-        return removed
-    }
+extension DeadLetter: KeptLetter {
+    /// The hook.
+    package var owner: ExactText { ExactText(delivery.hook) }
+    package var byteCount: Int { delivery.byteCount }
 }

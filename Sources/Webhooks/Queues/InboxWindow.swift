@@ -19,7 +19,7 @@ struct InboxWindow {
     private var entries: [Entry] = []
     private var highestNumber: UInt64 = 0
     private var settledThrough: UInt64 = 0
-    private var toldThrough: UInt64 = 0
+    private var acknowledgedThrough: UInt64 = 0
 
     /// The arrival of the oldest message that is not settled.
     var oldestArrival: Instant? { entries.first?.arrival }
@@ -36,7 +36,7 @@ struct InboxWindow {
         epoch = position.epoch
         highestNumber = position.number
         settledThrough = position.number
-        toldThrough = position.number
+        acknowledgedThrough = position.number
     }
 
     /// A message arrived.
@@ -88,8 +88,8 @@ struct InboxWindow {
 
     /// What the broker may forget now; nil if it knows.
     mutating func takeAcknowledgement() -> InboxRecord? {
-        guard settledThrough > toldThrough else { return nil }
-        toldThrough = settledThrough
+        guard settledThrough > acknowledgedThrough else { return nil }
+        acknowledgedThrough = settledThrough
         return InboxRecord(epoch: epoch, number: settledThrough)
     }
 

@@ -147,13 +147,8 @@ enum ImportMosquittoCommand {
         var (done, bar) = (0, ProgressBar())
         defer { bar.clear() }
         for index in plan.sessions.indices {
-            do throws(AdministrationError) {
-                let result = try take(plan.sessions[index], of: plan, broker)
-                plan.settle(session: index, result)
-            } catch {
-                guard case .refused(let refusal) = error else { throw error }
-                plan.refuse(session: index, refusal.message)
-            }
+            let result = try take(plan.sessions[index], of: plan, broker)
+            plan.settle(session: index, result)
             done += plan.sessions[index].items.count
             bar.show(UInt64(done), of: UInt64(total), "\(done) of \(total) queued messages")
         }
@@ -171,14 +166,22 @@ enum ImportMosquittoCommand {
                 from: start, session.items.count, ImportSession.countMaximum
             ) { plan.messages[session.items[$0].message]?.itemByteCount ?? 0 }
             let isLast = end == session.items.count
-            let reply = try broker.send(
-                ImportSession(
-                    app: plan.app, user: session.user, device: session.device,
-                    expirySeconds: session.expirySeconds, from: sender, position: position,
-                    messages: session.items[start..<end].compactMap { item in
-                        plan.messages[item.message]?.item(qos: item.qos, unixSeconds: now)
-                    },
-                    filters: isLast ? session.filters : nil))
+            let piece = ImportSession(
+                app: plan.app, user: session.user, device: session.device,
+                expirySeconds: session.expirySeconds, from: sender, position: position,
+                messages: session.items[start..<end].compactMap { item in
+                    plan.messages[item.message]?.item(qos: item.qos, unixSeconds: now)
+                },
+                filters: isLast ? session.filters : nil)
+            let reply: ImportSession.Reply
+            do throws(AdministrationError) {
+                reply = try broker.send(piece)
+            } catch {
+                guard case .refused(let refusal) = error else { throw error }
+                result.refusal = refusal.message
+                result.reachedCount = start
+                return result
+            }
             position = reply.position
             switch reply.state {
             case "taken":

@@ -29,6 +29,9 @@ struct ImportPlan {
     private static let payloadByteCountMaximum = 1 << 20
     /// Topics that a line of the report names.
     private static let topicsInLine = 10
+    private static let withoutContentType =
+        "without the content type: more than \(SendMessage.contentTypeByteCountMaximum) bytes, or "
+        + "control characters"
     /// Bytes of a user's id.
     private static let userByteCountMaximum = 64
 
@@ -89,6 +92,18 @@ struct ImportPlan {
 
     /// Notes what the broker has taken of a session.
     mutating func settle(session index: Int, _ result: SessionImport.Result) {
+        if let refusal = result.refusal {
+            let session = sessions[index]
+            let words =
+                "\(result.reachedCount) of \(session.items.count) messages and no subscriptions "
+                + "are taken; the session is incomplete, and its client logs in with a clean "
+                + "start only, until martlet session delete \(session.user) --device "
+                + "\(session.device) removes it"
+            refuse(
+                session: index,
+                result.reachedCount > 0 ? "\(refusal); \(words)" : refusal)
+            return
+        }
         if result.exists, result.reachedCount > 0 {
             let count = sessions[index].items.count
             refuse(
@@ -108,7 +123,8 @@ struct ImportPlan {
         var words: [String] = []
         if result.refusedCount > 0 {
             words.append(
-                "\(result.refusedCount) messages not taken: too long, or the queue is full")
+                "\(result.refusedCount) messages not taken: too long, on no topic name, or the "
+                    + "queue is full")
         }
         for filter in result.refusedFilters { words.append("\(filter) not subscribed") }
         if !words.isEmpty {
@@ -276,6 +292,7 @@ struct ImportPlan {
             retainedLines.append(report.lines.count)
             let differences = [
                 (message.hasOtherProperties, "taken without its properties of MQTT 5"),
+                (message.lacksContentType, Self.withoutContentType),
                 (message.hasNumberAsTopic, "its topic is a number in the store, where 007 is 7"),
             ].filter(\.0).map(\.1)
             report.add(
@@ -366,15 +383,14 @@ struct ImportPlan {
         }
         tellUnfinished(of: session, client, path)
         var items: [SessionImport.Item] = []
-        var (unsafe, late, strange, other, number) = (0, 0, 0, 0, 0)
+        var (unsafe, late, strange, other, untyped, number) = (0, 0, 0, 0, 0, 0)
         for one in session.waiting where !one.isReceived {
             guard let message = messages[one.message], one.qos > 0 else {
                 unsafe += 1
                 continue
             }
             if message.payload.count > Self.payloadByteCountMaximum
-                || message.topic.first == UInt8(ascii: "$")
-                || String(validating: message.topic, as: UTF8.self) == nil
+                || message.topic.first == UInt8(ascii: "$") || !message.hasTopicName
             {
                 strange += 1
             } else {
@@ -382,28 +398,38 @@ struct ImportPlan {
                 // list, whatever has expired meanwhile.
                 if message.hasExpired(unixSeconds: now) {
                     late += 1
-                } else if message.hasOtherProperties {
-                    other += 1
+                } else {
+                    if message.hasOtherProperties { other += 1 }
+                    if message.lacksContentType { untyped += 1 }
                 }
                 if message.hasNumberAsTopic { number += 1 }
                 items.append(SessionImport.Item(message: one.message, qos: one.qos))
             }
         }
-        let differences = [
+        let filters = session.filters.filter(StoredSession.isSubscribable)
+        let strangeFilters = session.filters.filter { !StoredSession.isSubscribable($0) }
+            .map(StoredSession.filter)
+        var differences = [
             (unsafe, "of QoS 0 or without a message"), (late, "expired"),
             (strange, "too large or on a topic that clients may not use"),
-            (other, "without properties of MQTT 5"),
+            (other, "without properties of MQTT 5"), (untyped, Self.withoutContentType),
             (number, "on a topic that is a number in the store, where 007 is 7"),
             (
                 session.waiting.count { $0.mayBeReceived },
                 "of QoS 2 without PUBREC, which come again"
             ),
         ].filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }
+        if !strangeFilters.isEmpty {
+            let rest = strangeFilters.count - Self.topicsInLine
+            differences.append(
+                strangeFilters.prefix(Self.topicsInLine).joined(separator: ", ")
+                    + (rest > 0 ? " and \(rest) more" : "") + " not subscribed")
+        }
         sessionLines.append(report.lines.count)
         sessions.append(
             SessionImport(
                 user: user, device: client, expirySeconds: session.expirySeconds.map { max(1, $0) },
-                filters: session.filters, items: items))
+                filters: filters, items: items))
         report.add(
             differences.isEmpty ? .taken : .changed, at: path,
             ([text] + differences).joined(separator: ", "))

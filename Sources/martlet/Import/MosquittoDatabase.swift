@@ -25,42 +25,43 @@ struct MosquittoDatabase {
 
     private struct Table {
         let name: String
-        let columns: Set<String>
+        /// In the order of a query.
+        let columns: [String]
         /// Columns that are not read.
         let others: Set<String>
-    }
 
-    private static let tables = [
-        Table(
+        static let messages = Table(
             name: "base_msgs",
             columns: ["store_id", "expiry_time", "topic", "payload", "payloadlen", "properties"],
             others: [
                 "source_id", "source_username", "source_mid", "source_port", "qos", "retain",
-            ]),
-        Table(name: "retains", columns: ["topic", "store_id"], others: []),
-        Table(
+            ])
+        static let retained = Table(name: "retains", columns: ["topic", "store_id"], others: [])
+        static let clients = Table(
             name: "clients",
             columns: ["client_id", "username", "session_expiry_time", "session_expiry_interval"],
             others: [
                 "connection_time", "will_delay_time", "listener_port", "max_packet_size", "max_qos",
                 "retain_available", "will_delay_interval",
-            ]),
-        Table(
+            ])
+        static let subscriptions = Table(
             name: "subscriptions",
             columns: ["client_id", "topic", "subscription_options", "subscription_identifier"],
-            others: []),
-        Table(
+            others: [])
+        static let waiting = Table(
             name: "client_msgs",
             columns: ["client_id", "store_id", "direction", "qos", "state"],
-            others: ["cmsg_id", "dup", "mid", "retain", "subscription_identifier"]),
-    ]
-    private static let wills = Table(
-        name: "wills", columns: ["client_id"],
-        others: ["payload", "topic", "payloadlen", "qos", "retain", "properties"])
+            others: ["cmsg_id", "dup", "mid", "retain", "subscription_identifier"])
+        /// Of the schema 1.1.
+        static let wills = Table(
+            name: "wills", columns: ["client_id"],
+            others: ["payload", "topic", "payloadlen", "qos", "retain", "properties"])
+    }
 
     init(_ file: borrowing SQLiteFile) throws(SQLiteFailure) {
+        let tables = try file.tables()
         try file.check()
-        try checkSchema(file)
+        try checkSchema(tables, file)
         try readMessages(file)
         try readSessions(file)
         try readQueues(file)
@@ -69,8 +70,11 @@ struct MosquittoDatabase {
 
     // MARK: - Schema
 
-    private mutating func checkSchema(_ file: borrowing SQLiteFile) throws(SQLiteFailure) {
-        guard try !columns(of: "version_info", file).isEmpty else {
+    /// - Parameter found: as ``SQLiteFile/tables()``.
+    private mutating func checkSchema(
+        _ found: [String: Set<String>], _ file: borrowing SQLiteFile
+    ) throws(SQLiteFailure) {
+        guard found["version_info"] != nil else {
             throw SQLiteFailure(
                 text: "is no store of Mosquitto: it has no table version_info")
         }
@@ -88,140 +92,104 @@ struct MosquittoDatabase {
                 text: "has the schema \(version.major).\(version.minor); 1.0 and 1.1 are read, as "
                     + "Mosquitto 2.1 writes them")
         }
-        for table in Self.tables + (version.minor == 1 ? [Self.wills] : []) {
-            let found = try columns(of: table.name, file)
-            let missing = table.columns.subtracting(found).sorted()
+        let hasWills = version.minor == 1
+        let tables: [Table] = [.messages, .retained, .clients, .subscriptions, .waiting]
+        for table in tables + (hasWills ? [Table.wills] : []) {
+            let columns = found[table.name] ?? []
+            let missing = Set(table.columns).subtracting(columns).sorted()
             guard missing.isEmpty else {
                 throw SQLiteFailure(
                     text: "lacks columns of the table \(table.name): "
                         + missing.joined(separator: ", "))
             }
-            unknownColumns += found.subtracting(table.columns).subtracting(table.others).sorted()
+            unknownColumns += columns.subtracting(table.columns).subtracting(table.others).sorted()
                 .map { "\(table.name).\($0)" }
         }
-        guard version.minor == 1 else { return }
-        try file.rows("SELECT client_id FROM wills ORDER BY client_id") { row in
-            clientsWithWills.append(row.text(0) ?? [])
+        guard hasWills else { return }
+        try read(.wills, file, order: "client_id") { database, row in
+            database.clientsWithWills.append(row.text(0) ?? [])
+            return true
         }
-    }
-
-    private func columns(
-        of table: String, _ file: borrowing SQLiteFile
-    ) throws(SQLiteFailure) -> Set<String> {
-        var names: Set<String> = []
-        try file.rows("SELECT name FROM pragma_table_info('\(table)')") { row in
-            names.insert(String(decoding: row.text(0) ?? [], as: UTF8.self))
-        }
-        return names
-    }
-
-    /// Notes the rows of a table that were not taken.
-    private mutating func note(_ count: Int, in table: String) {
-        if count > 0 { brokenRows.append((table, count)) }
     }
 
     // MARK: - Rows
 
-    private mutating func readMessages(_ file: borrowing SQLiteFile) throws(SQLiteFailure) {
+    /// Calls a function with each row of a table, and notes how many it does not take: for these
+    /// it returns false.
+    private mutating func read(
+        _ table: Table, _ file: borrowing SQLiteFile, order: String? = nil,
+        _ body: (inout MosquittoDatabase, borrowing SQLiteFile.Row) -> Bool
+    ) throws(SQLiteFailure) {
         var brokenCount = 0
         try file.rows(
-            "SELECT store_id, expiry_time, topic, payload, payloadlen, properties FROM base_msgs"
+            "SELECT \(table.columns.joined(separator: ", ")) FROM \(table.name)"
+                + (order.map { " ORDER BY \($0)" } ?? "")
         ) { row in
+            if !body(&self, row) { brokenCount += 1 }
+        }
+        if brokenCount > 0 { brokenRows.append((table.name, brokenCount)) }
+    }
+
+    private mutating func readMessages(_ file: borrowing SQLiteFile) throws(SQLiteFailure) {
+        try read(.messages, file) { database, row in
             guard let identifier = row.integer(0), let expires = row.integer(1),
                 let topic = row.text(2), let payload = row.bytes(3),
                 row.integer(4) == Int64(payload.count)
-            else {
-                brokenCount += 1
-                return
-            }
+            else { return false }
             let properties =
                 row.isNull(5)
                 ? (contentType: nil, hasOthers: false) : Self.properties(row.text(5) ?? [])
-            messages[UInt64(bitPattern: identifier)] = StoredMessage(
+            database.messages[UInt64(bitPattern: identifier)] = StoredMessage(
                 topic: topic[...], hasNumberAsTopic: row.isNumber(2), payload: payload[...],
                 contentType: properties.contentType, hasOtherProperties: properties.hasOthers,
                 expiresUnixSeconds: expires)
+            return true
         }
-        note(brokenCount, in: "base_msgs")
-        brokenCount = 0
-        try file.rows("SELECT topic, store_id FROM retains ORDER BY topic") { row in
-            guard let topic = row.text(0), let identifier = row.integer(1) else {
-                brokenCount += 1
-                return
-            }
-            retained.append((topic, row.isNumber(0), UInt64(bitPattern: identifier)))
+        try read(.retained, file, order: "topic") { database, row in
+            guard let topic = row.text(0), let identifier = row.integer(1) else { return false }
+            database.retained.append((topic, row.isNumber(0), UInt64(bitPattern: identifier)))
+            return true
         }
-        note(brokenCount, in: "retains")
     }
 
     private mutating func readSessions(_ file: borrowing SQLiteFile) throws(SQLiteFailure) {
-        var brokenCount = 0
-        try file.rows(
-            "SELECT client_id, username, session_expiry_time, session_expiry_interval FROM clients"
-        ) { row in
-            guard let client = Self.name(row, 0), let expires = row.integer(2),
-                let interval = row.integer(3),
-                let user = row.isNull(1)
-                    ? "" : row.text(1).flatMap({ String(validating: $0, as: UTF8.self) })
-            else {
-                brokenCount += 1
-                return
-            }
+        try read(.clients, file) { database, row in
+            guard let client = row.string(0), let expires = row.integer(2),
+                let interval = row.integer(3), let user = row.isNull(1) ? "" : row.string(1)
+            else { return false }
             var session = StoredSession()
             session.userName = user
             // The largest number, which is none, is written as -1.
             let seconds = UInt32(truncatingIfNeeded: interval)
             session.expirySeconds = seconds == .max ? nil : seconds
             session.expiresUnixSeconds = expires
-            sessions[client] = session
+            database.sessions[Array(client.utf8)] = session
+            return true
         }
-        note(brokenCount, in: "clients")
-        brokenCount = 0
-        try file.rows(
-            "SELECT client_id, topic, subscription_options, subscription_identifier "
-                + "FROM subscriptions ORDER BY rowid"
-        ) { row in
-            guard let client = Self.name(row, 0),
-                let filter = row.text(1).flatMap({ String(validating: $0, as: UTF8.self) }),
+        try read(.subscriptions, file, order: "rowid") { database, row in
+            guard let client = row.string(0), let filter = row.string(1),
                 let options = row.integer(2).flatMap(UInt8.init(exactly:)),
                 let identifier = row.isNull(3)
                     ? 0 : row.integer(3).flatMap(UInt32.init(exactly:))
-            else {
-                brokenCount += 1
-                return
-            }
-            sessions[client, default: StoredSession()].filters.append(
+            else { return false }
+            database.sessions[Array(client.utf8), default: StoredSession()].filters.append(
                 "\(options & 0x3F)\n\(identifier)\n\(filter)")
+            return true
         }
-        note(brokenCount, in: "subscriptions")
     }
 
     private mutating func readQueues(_ file: borrowing SQLiteFile) throws(SQLiteFailure) {
-        var brokenCount = 0
-        try file.rows(
-            "SELECT client_id, store_id, direction, qos, state FROM client_msgs ORDER BY rowid"
-        ) { row in
-            guard let client = Self.name(row, 0), let message = row.integer(1),
+        try read(.waiting, file, order: "rowid") { database, row in
+            guard let client = row.string(0), let message = row.integer(1),
                 let direction = row.integer(2), (0...1).contains(direction),
                 let qos = row.integer(3), (0...2).contains(qos),
                 let state = row.integer(4).flatMap(UInt8.init(exactly:))
-            else {
-                brokenCount += 1
-                return
-            }
-            sessions[client, default: StoredSession()].add(
+            else { return false }
+            database.sessions[Array(client.utf8), default: StoredSession()].add(
                 UInt64(bitPattern: message), isOutgoing: direction == 1, qos: UInt8(qos),
                 state: state)
+            return true
         }
-        note(brokenCount, in: "client_msgs")
-    }
-
-    /// A client id; nil if it is no text.
-    private static func name(_ row: borrowing SQLiteFile.Row, _ column: Int32) -> [UInt8]? {
-        guard let bytes = row.text(column), String(validating: bytes, as: UTF8.self) != nil else {
-            return nil
-        }
-        return bytes
     }
 
     // MARK: - Properties
@@ -251,67 +219,5 @@ struct MosquittoDatabase {
             !["content-type", "payload-format-indicator"].contains($0.identifier)
         }
         return (type, hasOthers)
-    }
-}
-
-extension MosquittoStore {
-    /// Clients that a line of the report names.
-    private static let clientsInLine = 10
-
-    /// Reads a database as a whole, or nothing of it.
-    init?(database path: String, byteCountMaximum: Int, report: inout ImportReport) {
-        let database: MosquittoDatabase
-        do throws(SQLiteFailure) {
-            database = try MosquittoDatabase(
-                SQLiteFile(path, byteCountMaximum: byteCountMaximum))
-        } catch {
-            report.add(.refused, at: path, "the store \(error.text); nothing of it is taken")
-            return nil
-        }
-        self.init(messages: database.messages, sessions: database.sessions)
-        if !database.unknownColumns.isEmpty {
-            report.add(
-                .refused, at: path,
-                "the store has columns of another version, which are not read: "
-                    + database.unknownColumns.joined(separator: ", "))
-        }
-        for (table, count) in database.brokenRows {
-            report.add(
-                .refused, at: path,
-                "\(counted(count, "row")) of the table \(table): not as Mosquitto writes them")
-        }
-        let clients = database.clientsWithWills
-        if !clients.isEmpty {
-            let names = clients.prefix(Self.clientsInLine).map {
-                String(decoding: $0, as: UTF8.self)
-            }
-            let rest = clients.count - names.count
-            report.add(
-                .refused, at: path,
-                "\(counted(clients.count, "will")) not sent yet, of client "
-                    + names.joined(separator: ", ") + (rest > 0 ? " and \(rest) more" : "")
-                    + "; a client brings its will again when it connects")
-        }
-        for (topic, isNumber, identifier) in database.retained {
-            guard let message = database.messages[identifier] else {
-                report.add(
-                    .refused, at: path,
-                    "retained \(String(decoding: topic, as: UTF8.self)): the store lacks its "
-                        + "message")
-                continue
-            }
-            retain(
-                message.on(topic: topic, isNumber: isNumber), path: path, report: &report)
-        }
-    }
-}
-
-extension StoredMessage {
-    /// The same with the topic that it is retained on.
-    fileprivate func on(topic: [UInt8], isNumber: Bool) -> StoredMessage {
-        StoredMessage(
-            topic: topic[...], hasNumberAsTopic: isNumber, payload: payload,
-            contentType: contentType, hasOtherProperties: hasOtherProperties,
-            expiresUnixSeconds: expiresUnixSeconds)
     }
 }

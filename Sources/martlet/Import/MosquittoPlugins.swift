@@ -1,6 +1,6 @@
-// The words of mosquitto.conf(5) about plugins of Mosquitto 2.1 whose files are taken:
+// The options of mosquitto.conf(5) about plugins of Mosquitto 2.1 whose files are taken:
 // persist-sqlite, which keeps what persists in a database, and password-file and acl-file, which
-// read the same files as the words password_file and acl_file.
+// read the same files as the options password_file and acl_file.
 
 /// The plugins of a configuration.
 struct MosquittoPlugins {
@@ -10,50 +10,55 @@ struct MosquittoPlugins {
         case accessList = "mosquitto_acl_file"
     }
 
-    /// What a word about plugins means.
+    /// What an option about plugins means.
     enum Meaning {
-        /// The file of the word password_file.
+        /// The file of the option password_file.
         case passwordFile
-        /// The file of the word acl_file.
+        /// The file of the option acl_file.
         case accessFile
         /// Nothing here, for a reason.
         case nothing(String)
     }
 
-    /// The word that loads persist-sqlite; nil if none does.
+    /// Why persist-sqlite means nothing here.
+    private static let reasonOfDatabase = "what is acknowledged is on disk"
+
+    /// The option that loads persist-sqlite; nil if none does.
     private(set) var database: MosquittoConfiguration.Value?
     /// The name that `plugin_load` gives to persist-sqlite.
     private var databaseName: Substring?
     private var databaseFile: String?
     /// The plugin whose options follow; nil for another one.
-    private var last: Kind?
+    private var currentPlugin: Kind?
 
-    /// Takes a word about one of the plugins; nil for anything else.
-    mutating func take(_ word: String, _ value: String, at place: String) -> Meaning? {
-        switch word {
+    /// Takes an option about one of the plugins; nil for anything else.
+    mutating func take(_ option: String, _ value: String, at place: String) -> Meaning? {
+        switch option {
         case "plugin", "global_plugin", "plugin_load":
-            last = [.database, .passwords, .accessList].first { value.contains($0.rawValue) }
-            // By its name a listener may use it, and others not.
-            if word == "plugin_load", last != .database { last = nil }
-            guard last == .database else {
-                return last.map { _ in .nothing("its file is taken") }
+            currentPlugin = [.database, .passwords, .accessList].first {
+                value.contains($0.rawValue)
             }
-            database = MosquittoConfiguration.Value(text: word, place: place)
-            if word == "plugin_load" { databaseName = value.split(separator: " ").first }
-            return .nothing("what is acknowledged is on disk")
+            // By its name a listener may use it, and others not.
+            if option == "plugin_load", currentPlugin != .database { currentPlugin = nil }
+            guard currentPlugin == .database else {
+                return currentPlugin.map { _ in .nothing("its file is taken") }
+            }
+            database = MosquittoConfiguration.Value(text: option, place: place)
+            if option == "plugin_load" { databaseName = value.split(separator: " ").first }
+            return .nothing(Self.reasonOfDatabase)
         case "auth_plugin":
-            last = nil
+            currentPlugin = nil
             return nil
         case "plugin_use":
             return databaseName.map { $0 == value } ?? false
-                ? .nothing("what is acknowledged is on disk") : nil
-        case "plugin_opt_password_file" where last == .passwords: return .passwordFile
-        case "plugin_opt_acl_file" where last == .accessList: return .accessFile
+                ? .nothing(Self.reasonOfDatabase) : nil
+        case "plugin_opt_password_file" where currentPlugin == .passwords: return .passwordFile
+        case "plugin_opt_acl_file" where currentPlugin == .accessList: return .accessFile
         default:
             // Of persist-sqlite: db_file, flush_period, page_size and sync.
-            guard last == .database, word.hasPrefix("plugin_opt_") else { return nil }
-            if word == "plugin_opt_db_file" { databaseFile = value }
-            return .nothing("what is acknowledged is on disk")
+            guard currentPlugin == .database, option.hasPrefix("plugin_opt_") else { return nil }
+            if option == "plugin_opt_db_file" { databaseFile = value }
+            return .nothing(Self.reasonOfDatabase)
         }
     }
 

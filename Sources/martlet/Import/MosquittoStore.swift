@@ -13,6 +13,8 @@ struct RetainedImport {
     let contentType: String?
     /// Whether it has properties of MQTT 5 that are not taken.
     let hasOtherProperties: Bool
+    /// As ``StoredMessage/lacksContentType``.
+    let lacksContentType: Bool
     /// As ``StoredMessage/hasNumberAsTopic``.
     let hasNumberAsTopic: Bool
 }
@@ -26,7 +28,17 @@ struct MosquittoStore {
 
     private static let magic = [0x00, 0xB5, 0x00] + Array("mosquitto db".utf8)
     /// Bytes of a store: a million messages of a kilobyte.
-    private static let byteCountMaximum = 2 << 30
+    static let byteCountMaximum = 2 << 30
+
+    /// The kinds of chunks, DB_CHUNK_CFG to DB_CHUNK_CLIENT in src/persist.h of Mosquitto 2.0.
+    private enum ChunkKind: UInt64 {
+        case configuration = 1
+        case message = 2
+        case clientMessage = 3
+        case retained = 4
+        case subscription = 5
+        case client = 6
+    }
 
     /// What ends the reading of a file.
     private struct Damage: Error {
@@ -40,7 +52,7 @@ struct MosquittoStore {
 
     init?(_ path: String, report: inout ImportReport) {
         if ImportFile.begins(path, with: SQLiteFile.magic) {
-            self.init(database: path, byteCountMaximum: Self.byteCountMaximum, report: &report)
+            self.init(database: path, report: &report)
             return
         }
         self.init(messages: [:], sessions: [:])
@@ -80,8 +92,8 @@ struct MosquittoStore {
                 throw Damage(text: "the store ends within a chunk at byte \(offset)")
             }
             let chunk = bytes[(offset + 8)..<(offset + 8 + length)]
-            guard
-                take(UInt32(kind), chunk, version: version, path: path, report: &report)
+            guard let kind = ChunkKind(rawValue: kind),
+                take(kind, chunk, version: version, path: path, report: &report)
             else {
                 throw Damage(text: "the store has a broken chunk at byte \(offset)")
             }
@@ -91,27 +103,27 @@ struct MosquittoStore {
 
     /// Takes a chunk. Returns false if it is broken.
     private mutating func take(
-        _ kind: UInt32, _ chunk: ArraySlice<UInt8>, version: UInt64, path: String,
+        _ kind: ChunkKind, _ chunk: ArraySlice<UInt8>, version: UInt64, path: String,
         report: inout ImportReport
     ) -> Bool {
         switch kind {
-        case 1: return true
-        case 2:
+        case .configuration: return true
+        case .message:
             guard let (identifier, message) = Self.message(chunk) else { return false }
             messages[identifier] = message
-        case 3:
+        case .clientMessage:
             guard chunk.count >= 16 else { return false }
             let count = Int(Self.number(chunk.at(10, 2)))
             guard let name = chunk.name(16, count) else { return false }
             sessions[name, default: StoredSession()].add(
                 Self.native(chunk.at(0, 8)), isOutgoing: chunk[chunk.startIndex + 15] == 1,
                 qos: chunk[chunk.startIndex + 12], state: chunk[chunk.startIndex + 13])
-        case 4:
+        case .retained:
             guard chunk.count >= 8 else { return false }
             if let message = messages[Self.native(chunk.at(0, 8))] {
                 retain(message, path: path, report: &report)
             }
-        case 5:
+        case .subscription:
             guard chunk.count >= 12 else { return false }
             let count = Int(Self.number(chunk.at(4, 2)))
             guard let name = chunk.name(12, count),
@@ -121,7 +133,7 @@ struct MosquittoStore {
             let options = chunk[chunk.startIndex + 8] & 0x03 | chunk[chunk.startIndex + 9] & 0x3C
             sessions[name, default: StoredSession()].filters.append(
                 "\(options)\n\(Self.number(chunk.at(0, 4)))\n\(filter)")
-        case 6:
+        case .client:
             let start = version == 6 ? 24 : 16
             guard chunk.count >= start else { return false }
             let count = Int(Self.number(chunk.at(version == 6 ? 14 : 10, 2)))
@@ -136,7 +148,6 @@ struct MosquittoStore {
             sessions[name, default: StoredSession()].userName = user
             sessions[name]?.expirySeconds = interval == .max ? nil : interval
             sessions[name]?.expiresUnixSeconds = Int64(bitPattern: Self.native(chunk.at(0, 8)))
-        default: return false
         }
         return true
     }
@@ -170,6 +181,10 @@ struct MosquittoStore {
             report.add(.ignored, at: path, "retained \(topic): topics with $ are the broker's own")
             return
         }
+        guard message.hasTopicName else {
+            report.add(.refused, at: path, "retained \(topic): it is no topic name")
+            return
+        }
         if message.payload.isEmpty { return }
         retained.append(
             RetainedImport(
@@ -177,6 +192,7 @@ struct MosquittoStore {
                 expiresUnixSeconds: message.expiresUnixSeconds > 0
                     ? message.expiresUnixSeconds : nil,
                 contentType: message.contentType, hasOtherProperties: message.hasOtherProperties,
+                lacksContentType: message.lacksContentType,
                 hasNumberAsTopic: message.hasNumberAsTopic))
     }
 

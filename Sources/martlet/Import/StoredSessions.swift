@@ -3,6 +3,7 @@
 
 import Administration
 import FoundationEssentials
+import WireFormat
 
 /// A message of a store, once for all sessions that wait for it.
 struct StoredMessage {
@@ -13,12 +14,44 @@ struct StoredMessage {
     let contentType: String?
     /// Whether it has properties of MQTT 5 that are not taken.
     let hasOtherProperties: Bool
+    /// Whether it has a content type that is not taken: too long, or with control characters, which
+    /// may be several lines.
+    let lacksContentType: Bool
     /// 0 for none.
     let expiresUnixSeconds: Int64
+
+    init(
+        topic: ArraySlice<UInt8>, hasNumberAsTopic: Bool, payload: ArraySlice<UInt8>,
+        contentType: String?, hasOtherProperties: Bool, lacksContentType: Bool = false,
+        expiresUnixSeconds: Int64
+    ) {
+        let type = contentType ?? ""
+        let fits =
+            type.utf8.count <= SendMessage.contentTypeByteCountMaximum
+            && type.utf8.allSatisfy { $0 >= UInt8(ascii: " ") }
+        self.topic = topic
+        self.hasNumberAsTopic = hasNumberAsTopic
+        self.payload = payload
+        self.contentType = fits && !type.isEmpty ? type : nil
+        self.hasOtherProperties = hasOtherProperties
+        self.lacksContentType = lacksContentType || !fits
+        self.expiresUnixSeconds = expiresUnixSeconds
+    }
+
+    /// Whether a client may publish on the topic, apart from its rights.
+    var hasTopicName: Bool { TextRules.isTopicName(topic.span.bytes) }
 }
 
 /// A session of a store.
 struct StoredSession {
+    /// States of an exchange with a client that say what it may have: of `mosquitto_msg_state` in
+    /// lib/mosquitto_internal.h of Mosquitto 2.0.
+    private enum MessageState: UInt8 {
+        case waitForPubrec = 5
+        case resendPubrel = 6
+        case waitForPubcomp = 9
+    }
+
     struct Waiting {
         let message: UInt64
         let qos: UInt8
@@ -49,11 +82,33 @@ struct StoredSession {
             unreleased.append(message)
             return
         }
-        // In the states 6 and 9 the client has sent PUBREC, in the state 5 it may have.
+        let state = MessageState(rawValue: state)
         waiting.append(
             Waiting(
-                message: message, qos: qos, isReceived: [6, 9].contains(state),
-                mayBeReceived: state == 5))
+                message: message, qos: qos,
+                // The client has sent PUBREC.
+                isReceived: state == .resendPubrel || state == .waitForPubcomp,
+                mayBeReceived: state == .waitForPubrec))
+    }
+
+    /// The filter of a subscription, as ``ImportSession/filters``.
+    static func filter(of item: String) -> String {
+        item.split(separator: "\n", maxSplits: 2, omittingEmptySubsequences: false).last
+            .map(String.init) ?? ""
+    }
+
+    /// Whether the broker takes a subscription, apart from rights and limits.
+    static func isSubscribable(_ item: String) -> Bool {
+        let lines = item.split(separator: "\n", maxSplits: 2, omittingEmptySubsequences: false)
+        guard lines.count == 3, let options = UInt8(lines[0]), options < 0x30, options & 3 < 3,
+            let identifier = UInt32(lines[1]), identifier < 1 << 28
+        else { return false }
+        let bytes = Array(lines[2].utf8)
+        guard
+            let filter = MQTT.TopicFilter(
+                .init(offset: 0, count: bytes.count), in: bytes.span.bytes)
+        else { return false }
+        return filter.isShared || bytes.first != UInt8(ascii: "$")
     }
 }
 
@@ -68,6 +123,8 @@ struct SessionImport {
     struct Result {
         var refusedCount = 0
         var refusedFilters: [String] = []
+        /// Why the broker has refused a piece, and with it the rest.
+        var refusal: String?
         /// The broker has another session of the client, or one that is complete.
         var exists = false
         /// How many messages the broker had before it refused the rest.
@@ -117,14 +174,8 @@ extension StoredMessage {
         let topic = String(decoding: topic, as: UTF8.self)
         if hasExpired(unixSeconds: now) { return "\(qos)\n0\n\n\n\(topic)" }
         let expiry = expiresUnixSeconds > 0 ? "\(expiresUnixSeconds - now)" : ""
-        let type = contentType ?? ""
-        // A type with control characters may be several lines.
-        let fits =
-            type.utf8.count <= SendMessage.contentTypeByteCountMaximum
-            && type.utf8.allSatisfy { $0 >= UInt8(ascii: " ") }
         return [
-            "\(qos)", expiry, fits ? type : "", Data(payload).base64EncodedString(),
-            topic,
+            "\(qos)", expiry, contentType ?? "", Data(payload).base64EncodedString(), topic,
         ].joined(separator: "\n")
     }
 }

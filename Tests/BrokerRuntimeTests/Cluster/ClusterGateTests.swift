@@ -283,12 +283,14 @@ import class Threads.WakeSignal
 }
 
 @Suite struct `A standby's answer` {
-    private let known = StandbyAnswer.View(
-        address: Array("a:1".utf8), webAddress: Array("https://a:2".utf8))
+    private let known = PrimaryAddresses(
+        client: Array("a:1".utf8), web: Array("https://a:2".utf8))
 
-    private func http(_ text: String, _ view: StandbyAnswer.View) -> String {
-        switch StandbyAnswer.http(Array(text.utf8), { view }) {
-        case .bytes(let bytes): String(decoding: bytes, as: UTF8.self)
+    private func http(_ text: String, _ primary: PrimaryAddresses) -> String {
+        switch StandbyAnswer.http(Array(text.utf8)) {
+        case .health(let bytes): String(decoding: bytes, as: UTF8.self)
+        case .refusal(let client):
+            String(decoding: client.refusal(naming: primary), as: UTF8.self)
         case .incomplete: "incomplete"
         case .nothing: "nothing"
         }
@@ -297,23 +299,22 @@ import class Threads.WakeSignal
     @Test func `waits for what it needs, and ends what it does not know`() {
         let connect: [UInt8] = [0x10, 0x8F, 0x01, 0, 4, 0x4D, 0x51, 0x54, 0x54, 5, 2, 0]
         for count in 0..<10 {
-            #expect(StandbyAnswer.packet(Array(connect.prefix(count)), { known }) == .incomplete)
+            #expect(StandbyAnswer.packet(Array(connect.prefix(count))) == .incomplete)
         }
+        let client = StandbyClient.mqtt(.v5)
+        #expect(StandbyAnswer.packet(connect) == .refusal(client))
         #expect(
-            StandbyAnswer.packet(connect, { known })
-                == .bytes([0x20, 9, 0, 0x9C, 6, 0x1C, 0, 3, 0x61, 0x3A, 0x31]))
-        #expect(
-            StandbyAnswer.packet(connect, { StandbyAnswer.View() })
-                == .bytes([0x20, 3, 0, 0x9C, 0]))
+            client.refusal(naming: known) == [0x20, 9, 0, 0x9C, 6, 0x1C, 0, 3, 0x61, 0x3A, 0x31])
+        #expect(client.refusal(naming: PrimaryAddresses()) == [0x20, 3, 0, 0x9C, 0])
         for bytes in [[0x30], [0x10, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1]] as [[UInt8]] {
-            #expect(StandbyAnswer.packet(bytes, { known }) == .nothing)
+            #expect(StandbyAnswer.packet(bytes) == .nothing)
         }
     }
 
     @Test func `redirects requests, and nothing else`() {
         let end = " HTTP/1.1\r\nHost: x\r\n\r\n"
         #expect(http("GET /a?b=1\(end)", known).contains("Location: https://a:2/a?b=1\r\n"))
-        #expect(http("GET /a\(end)", StandbyAnswer.View()).hasPrefix("HTTP/1.1 503 "))
+        #expect(http("GET /a\(end)", PrimaryAddresses()).hasPrefix("HTTP/1.1 503 "))
         #expect(http("GET /readyz?x\(end)", known).hasPrefix("HTTP/1.1 503 "))
         #expect(http("GET /healthz\(end)", known).hasPrefix("HTTP/1.1 200 "))
         #expect(http("GET /a HTTP/1.1\r\nHost", known) == "incomplete")

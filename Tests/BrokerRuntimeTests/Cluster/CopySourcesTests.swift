@@ -34,7 +34,7 @@ import Testing
         for _ in 0..<6 {
             guard let name = next(sources) else { break }
             asked.append(name)
-            sources.noteFailure(of: Array(name.utf8))
+            sources.noteFailure(of: Array(name.utf8), now: 0)
         }
         #expect(asked == ["c", "b", "a", "c", "b", "a"])
         #expect(sources.choose(from: [report("d", .resigned, 99)]) == nil)
@@ -45,16 +45,18 @@ import Testing
         let standby = report("c", .standby, 95)
         var waits: [UInt64] = []
         for _ in 0..<8 {
-            waits.append(sources.waitMilliseconds(before: standby))
-            sources.noteFailure(of: standby.node.name)
+            waits.append(sources.waitMilliseconds(before: standby, now: 5_000))
+            sources.noteFailure(of: standby.node.name, now: 5_000)
         }
         #expect(waits == [0, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000])
-        #expect(sources.waitMilliseconds(before: report("b", .standby, 1)) == 0)
+        #expect(sources.waitMilliseconds(before: standby, now: 64_999) == 1)
+        #expect(sources.waitMilliseconds(before: standby, now: 65_000) == 0)
+        #expect(sources.waitMilliseconds(before: report("b", .standby, 1), now: 5_000) == 0)
     }
 
     @Test func `remembers no more nodes than a cluster has`() {
         var sources = CopySources()
-        for number in 0..<10_000 { sources.noteFailure(of: Array("node \(number)".utf8)) }
+        for number in 0..<10_000 { sources.noteFailure(of: Array("node \(number)".utf8), now: 0) }
         #expect(next(sources) == "c")
     }
 }

@@ -236,6 +236,41 @@ extension EndToEndTests {
                 again.lines.contains { $0.contains("client sleeper") && $0.contains("completed") })
         }
 
+        @Test func `a bad message or filter does not refuse the session`() async throws {
+            let broker = try await TestBroker()
+            try broker.addUsers("alice", "import")
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            let long = String(repeating: "c", count: 256)
+            func send(
+                _ messages: [String], at position: UInt64, filters: [String]?
+            ) throws -> ImportSession.Reply {
+                try administration.send(
+                    ImportSession(
+                        app: "demo", user: "alice", device: "sleeper", expirySeconds: nil,
+                        from: "import", position: position, messages: messages, filters: filters))
+            }
+            let first = try send(["1\n\n\neA==\nq/1"], at: 0, filters: nil)
+            #expect(first.state == "taken" && first.position == 1)
+            let last = try send(
+                [
+                    "1\n\n\neA==\nbad/#", "1\n\n\neA==\nq/2", "1\n\n\(long)\neA==\nq/3",
+                    "1\n\n\neA==\n",
+                ],
+                at: 1,
+                filters: [
+                    "1\n0\nq/#", "1\n0\nq/#/z", "63\n0\nq/1", "1\n4294967295\nq/2",
+                    "1\n0\n$share/+/q", "1\n0\n$u/bob",
+                ])
+            #expect(last.state == "taken" && last.position == 5 && last.messageCount == 2)
+            #expect(last.refusedCount == 3)
+            #expect(
+                last.refusedFilters == ["q/#/z", "q/1", "q/2", "$share/+/q", "$u/bob"])
+            let sessions = try administration.send(
+                ListSessions(SessionSelection(app: "demo", user: "alice"))
+            ).sessions
+            #expect(sessions.map(\.filters) == [["q/#"]])
+        }
+
         @Test func `messages that are sent together have their answers in order`() async throws {
             let broker = try await TestBroker()
             try broker.addUsers("alice", "bob")
@@ -252,9 +287,10 @@ extension EndToEndTests {
                 let isTaken = if case .success = result { true } else { false }
                 #expect(isTaken == (number % 7 != 3), "\(number): \(result)")
             }
-            #expect(try broker.counter("store/batches") - before < 100)
-            let bob = try await broker.client("bob")
             let texts = (0..<results.count).filter { $0 % 7 != 3 }.map { "number \($0)" }
+            // How many share a commit depends on how fast the disk is.
+            #expect(try broker.counter("store/batches") - before < UInt64(texts.count))
+            let bob = try await broker.client("bob")
             #expect(try await bob.nextTexts(texts.count) == texts)
         }
 

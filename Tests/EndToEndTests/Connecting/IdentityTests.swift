@@ -191,7 +191,10 @@ extension EndToEndTests {
             async throws
         {
             let identities = try Identities()
-            let broker = try await TestBroker()
+            // OpenSSL asks about the ticket first as about an identity with a pre-shared key.
+            try identities.write(
+                Array("demo/meter:\(String(repeating: "5a", count: 16))\n".utf8), to: "psk")
+            let broker = try await TestBroker("tls.pskFile=\"\(identities.file("psk"))\"")
             let token = try broker.token("alice")
             func client(_ options: String, _ connect: [UInt8]) throws -> ChildProcess {
                 let line =
@@ -208,7 +211,9 @@ extension EndToEndTests {
             try await broker.start()
             let second = try client("-sess_in '\(file)'", Self.connect(device: "d1"))
             _ = try await second.line(with: "Reused, TLSv1.3")
-            _ = try await broker.process.line(with: "event=auth_failed", "reason=not-authorized")
+            let refusal = try await broker.process.line(
+                with: "event=auth_failed", "reason=not-authorized")
+            #expect(!refusal.contains("pre-shared key"))
             _ = try await second.exit()
             let third = try client("-sess_in '\(file)'", Self.connect(device: "d1", token: token))
             _ = try await third.line(with: "Reused, TLSv1.3")

@@ -92,12 +92,15 @@ struct ModelRelay {
             unixMilliseconds: UInt64(Int64(moment.unixMilliseconds) + clockError))
     }
 
-    init(_ settings: PushSettings, record: PushRecord = PushRecord(), time: UInt64 = 1_000) {
+    init(
+        _ settings: PushSettings, record: PushRecord = PushRecord(), time: UInt64 = 1_000,
+        seed: UInt64 = 1
+    ) {
         self.settings = settings
         self.record = record
         self.time = time
         dispatcher = WakeDispatcher(
-            settings, stored: record, seed: 1, now: Fixture.moment(time))
+            settings, stored: record, seed: seed, now: Fixture.moment(time))
         dispatcher.connected(
             as: "relay", serverTime: now.unixMilliseconds, now: now.instant)
     }

@@ -40,7 +40,7 @@ extension APIOperation {
     }
 
     private static let listHistoryAnswer: [APIAnswerMember] = [
-        .objects("messages", of: keptMessage), .number(optional: "next"),
+        .objects("messages", keptMessage), .number(optional: "next"),
     ]
 
     static var listHistory: [APIOperation] {

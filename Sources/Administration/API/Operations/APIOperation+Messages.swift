@@ -62,7 +62,7 @@ extension APIOperation {
             .query("filter"), .query("after", .number(maximum: UInt64(UInt32.max))),
             .limit(ListRetained.countMaximum),
         ],
-        answer: [.objects("messages", of: retained), .number(optional: "next")]
+        answer: [.objects("messages", retained), .number(optional: "next")]
     ) { values throws(AdministrationRefusal) in
         .listRetained(
             ListRetained(
