@@ -44,8 +44,14 @@ public struct ListApps: AdministrationRequest {
         public var tokenCount: Int
         /// Whether its deletion has begun, and is not complete; nil for no.
         public var isBeingDeleted: Bool?
+        /// The shard that has it; nil for a broker without shards.
+        public var shard: String?
 
-        public init(app: String, userCount: Int, tokenCount: Int, isBeingDeleted: Bool? = nil) {
+        public init(
+            app: String, userCount: Int, tokenCount: Int, isBeingDeleted: Bool? = nil,
+            shard: String? = nil
+        ) {
+            self.shard = shard
             self.app = app
             self.userCount = userCount
             self.tokenCount = tokenCount

@@ -277,6 +277,9 @@ public struct BackupStatus: Codable, Hashable, Sendable {
     /// Damage in the store, and so in the copy, that does not prevent a start. Truncated after
     /// ``findingsMaximum``.
     public var findings: [String] = []
+    /// Whether it has the stores of several shards, whose restore needs the configuration; nil for
+    /// no.
+    public var hasShards: Bool?
 
     /// Enough to identify the kind of damage; `--verify-store` lists all of it.
     public static let findingsMaximum = 20

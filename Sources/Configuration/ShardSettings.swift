@@ -14,6 +14,8 @@ public struct ShardSettings: ObjectSetting, Hashable, Sendable {
     public static let countMaximum = 15
     /// It is the name of a directory and the value of a label of the metrics.
     static let nameByteCountMaximum = 32
+    /// The bound of every id (docs/PROTOCOL.md).
+    private static let appByteCountMaximum = 64
 
     public var name: String
     public var apps: [String]
@@ -41,7 +43,7 @@ public struct ShardSettings: ObjectSetting, Hashable, Sendable {
             }
         }
         guard !name.isEmpty else { throw SettingFault("must have name, the name of the shard") }
-        guard !apps.isEmpty else { throw SettingFault("must have apps, the apps of the shard") }
+        guard !apps.isEmpty else { throw SettingFault("must have apps, one at least") }
     }
 
     private static func name(_ node: JSON5Node) throws(SettingFault) -> String {
@@ -54,12 +56,14 @@ public struct ShardSettings: ObjectSetting, Hashable, Sendable {
             default: false
             }
         }
-        guard isName, name.utf8.count <= nameByteCountMaximum else {
+        guard isName, !name.hasPrefix("-"), name.utf8.count <= nameByteCountMaximum else {
             throw SettingFault(
-                "must have at most \(nameByteCountMaximum) small letters, digits and hyphens")
+                "must have at most \(nameByteCountMaximum) small letters, digits and hyphens, and "
+                    + "no hyphen first, not \(JSONText.quoted(name))")
         }
         guard name != defaultName else {
-            throw SettingFault("is the name of the shard that has the apps of no other shard")
+            throw SettingFault(
+                "must not be \(JSONText.quoted(defaultName)), the shard of all other apps")
         }
         return name
     }
@@ -72,7 +76,13 @@ public struct ShardSettings: ObjectSetting, Hashable, Sendable {
         for (index, element) in elements.enumerated() {
             do throws(SettingFault) {
                 let app = try Setting.nonEmptyText(element)
-                guard !apps.contains(app) else {
+                guard app.utf8.count <= appByteCountMaximum, !app.contains(where: "/+#".contains)
+                else {
+                    throw SettingFault(
+                        "is no name of an app: 1 to \(appByteCountMaximum) bytes without /, + "
+                            + "and #")
+                }
+                guard !has(app, among: apps) else {
                     throw SettingFault("is \(JSONText.quoted(app)) once more")
                 }
                 apps.append(app)
@@ -83,12 +93,17 @@ public struct ShardSettings: ObjectSetting, Hashable, Sendable {
         return apps
     }
 
+    /// Apps are the same if their bytes are.
+    private static func has(_ app: String, among apps: [String]) -> Bool {
+        apps.contains { $0.utf8.elementsEqual(app.utf8) }
+    }
+
     func fault(beside others: [Self]) -> String? {
         if others.contains(where: { $0.name == name }) {
             return "names the shard \(JSONText.quoted(name)) once more"
         }
         for other in others {
-            if let app = apps.first(where: other.apps.contains) {
+            if let app = apps.first(where: { Self.has($0, among: other.apps) }) {
                 return "has the app \(JSONText.quoted(app)), which the shard "
                     + "\(JSONText.quoted(other.name)) has"
             }

@@ -14,6 +14,12 @@ public struct TurnEvents {
 
     public var isEmpty: Bool { events.isEmpty }
 
+    /// Keeps the memory.
+    mutating func removeAll() {
+        events.removeAll(keepingCapacity: true)
+        runs.removeAll(keepingCapacity: true)
+    }
+
     /// - Parameter bytes: those of the burst; nil for an event that the loop added.
     mutating func append(
         _ new: ArraySlice<Event>, of owner: ConnectionID, bytes: ByteRange?
@@ -31,36 +37,36 @@ extension PacketDecoder {
     ///
     /// - Parameters:
     ///   - others: the lists of the cores behind the first one. They are empty.
+    ///   - own: memory for those that stay, which is kept for the next turn; empty before and
+    ///     afterwards.
     ///   - place: the core of a connection that has a socket, 0 for the first one; called with the
     ///     events of one burst of the connection, in order.
     public mutating func distribute(
-        into others: inout [TurnEvents],
+        into others: inout [TurnEvents], own: inout TurnEvents,
         place: (_ owner: ConnectionID, _ events: ArraySlice<Event>) -> Int
     ) {
         guard !events.isEmpty else { return }
-        var own = TurnEvents()
         var index = 0
         var runIndex = 0
-        let all = ArraySlice(events)
-        while index < all.count {
+        while index < events.count {
             while runIndex < runs.count, runs[runIndex].events.upperBound <= index { runIndex += 1 }
             let isInRun = runIndex < runs.count && runs[runIndex].events.contains(index)
             let end = isInRun ? runs[runIndex].events.upperBound : index + 1
             let owner =
                 isInRun
                 ? runs[runIndex].owner
-                : conversations.transportConnection(of: all[index].connection)
+                : conversations.transportConnection(of: events[index].connection)
             let bytes = isInRun ? runs[runIndex].bytes : nil
-            let core = place(owner, all[index..<end])
+            let core = place(owner, events[index..<end])
             if core == 0 {
-                own.append(all[index..<end], of: owner, bytes: bytes)
+                own.append(events[index..<end], of: owner, bytes: bytes)
             } else {
-                others[core - 1].append(all[index..<end], of: owner, bytes: bytes)
+                others[core - 1].append(events[index..<end], of: owner, bytes: bytes)
             }
             index = end
         }
-        events = own.events
-        runs = own.runs
+        exchange(with: &own)
+        own.removeAll()
     }
 
     /// Exchanges the events with those of another core.

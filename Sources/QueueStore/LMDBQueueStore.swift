@@ -297,6 +297,8 @@ public struct LMDBQueueStore: ~Copyable {
         state.isFull = !hasRoom
         state.lacksDiskSpace = !hasDiskSpace
         state.rowRoomByteCount = rowRoomByteCount
+        state.usedBytes = usedByteCount
+        state.softLimitBytes = UInt64(options.softLimitByteCount)
     }
 
     private mutating func attempt(

@@ -71,6 +71,9 @@ public struct RestoredState: Hashable, Sendable {
     public var isFull = false
     public var lacksDiskSpace = false
     public var rowRoomByteCount = Int.max
+    /// See ``StoreResult/usedBytes``.
+    public var usedBytes: UInt64 = 0
+    public var softLimitBytes: UInt64 = 0
 
     public init(
         identity: StoreIdentity, nextMessage: StoredMessageID, stamp: StoreStamp?,

@@ -86,6 +86,8 @@ struct StoreRoom {
 
     /// Takes the room from the restore.
     mutating func restore(_ state: RestoredState) {
+        usedByteCount = state.usedBytes
+        limitByteCount = state.softLimitBytes
         isFull = state.isFull
         lacksDiskSpace = state.lacksDiskSpace
         rowRoomByteCount = state.rowRoomByteCount

@@ -27,18 +27,24 @@ extension AdministrationService {
                     ?? "there is an app \"\(request.app)\" already", cause: .exists)
         }
         log.write(
-            .info, .administration, fields: ["request": "app.create", "app": .text(request.app)])
+            .info, .administration,
+            fields: [
+                "request": "app.create", "app": .text(request.app),
+                "shard": .optional(shards.map.label(of: shards.map.place(ofApp: name))),
+            ])
         return CreateApp.Reply(key: minted.text)
     }
 
     func listApps() -> ListApps.Reply {
-        let apps = shards.cores.flatMap { $0.enter { $0.broker.appSummaries() } }
-        return ListApps.Reply(
-            apps: apps.map {
+        let apps = shards.cores.enumerated().flatMap { place, core in
+            core.enter { $0.broker.appSummaries() }.map {
                 ListApps.App(
                     app: String(decoding: $0.name, as: UTF8.self), userCount: $0.userCount,
-                    tokenCount: $0.tokenCount, isBeingDeleted: $0.isBeingDeleted ? true : nil)
-            }.sorted { $0.app < $1.app })
+                    tokenCount: $0.tokenCount, isBeingDeleted: $0.isBeingDeleted ? true : nil,
+                    shard: shards.map.label(of: place))
+            }
+        }
+        return ListApps.Reply(apps: apps.sorted { $0.app < $1.app })
     }
 
     func addUser(_ request: AddUser) throws(AdministrationRefusal) -> AddUser.Reply {

@@ -11,6 +11,12 @@ extension AdministrationService {
                 "\(request.directory) is not an absolute path; the broker has a working directory "
                     + "of its own")
         }
+        guard !backups.isAmongStores(request.directory) else {
+            throw AdministrationRefusal(
+                .payloadFormatInvalid,
+                "\(request.directory) is among the stores of the shards, where the next start "
+                    + "would take the backup for one")
+        }
         do throws(StoreError) {
             let status = try backups.start(request.directory) { [shards] place in
                 shards.cores[place].writerSignal.notify()

@@ -102,7 +102,7 @@ extension ClusterNode {
         guard let store else { return }
         copies.serve(store.value)
         guard let serving else { return }
-        serving.backups.serve(store.value)
+        serving.backups.serve(store.value, of: 0)
         let now = serving.clock.moment().instant
         guard store.value.keepsPages(at: now), !serving.backups.isRunning,
             !copies.isMaking

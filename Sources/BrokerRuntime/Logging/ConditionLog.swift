@@ -19,19 +19,14 @@ struct ConditionLog {
         isFull: Bool, because limit: LimitName, of shard: String?, in log: LogWriter
     ) {
         guard isFull != fullStores.contains(shard) else { return }
-        let detail = LogValue.text(limit.key.description)
         if isFull { fullStores.insert(shard) } else { fullStores.remove(shard) }
-        switch (isFull, shard) {
-        case (true, nil):
-            log.write(.error, .storeFull, fields: ["state": "full", "detail": detail])
-        case (true, let shard?):
-            log.write(
-                .error, .storeFull,
-                fields: ["state": "full", "detail": detail, "shard": .text(shard)])
-        case (false, nil): log.write(.info, .storeFull, fields: ["state": "has-room"])
-        case (false, let shard?):
-            log.write(.info, .storeFull, fields: ["state": "has-room", "shard": .text(shard)])
-        }
+        log.write(
+            isFull ? .error : .info, .storeFull,
+            fields: [
+                "state": isFull ? "full" : "has-room",
+                "detail": isFull ? .text(limit.key.description) : .absent,
+                "shard": .optional(shard),
+            ])
     }
 
     /// Logs how much each total has grown since the last call, if it has grown.

@@ -137,13 +137,12 @@ extension ListLogLines.Line {
         self.init(
             number: line.number, unixMilliseconds: line.unixMilliseconds,
             level: line.record.level.rawValue, event: line.record.event.rawValue,
-            fields: line.record.fields.map { field in
-                let value =
-                    switch field.value {
-                    case .text(let text): text
-                    case .number(let number): "\(number)"
-                    }
-                return ListLogLines.Field(name: field.key, value: value)
+            fields: line.record.fields.compactMap { field in
+                switch field.value {
+                case .text(let text): ListLogLines.Field(name: field.key, value: text)
+                case .number(let number): ListLogLines.Field(name: field.key, value: "\(number)")
+                case .absent: nil
+                }
             })
     }
 }

@@ -98,6 +98,8 @@ public enum LogEventName: String, CaseIterable, Sendable {
 public enum LogValue: Hashable, Sendable, ExpressibleByStringLiteral, ExpressibleByIntegerLiteral {
     case text(String)
     case number(Int64)
+    /// The line does not have the field.
+    case absent
 
     public init(stringLiteral value: String) { self = .text(value) }
     public init(integerLiteral value: Int64) { self = .number(value) }
@@ -106,6 +108,8 @@ public enum LogValue: Hashable, Sendable, ExpressibleByStringLiteral, Expressibl
     public static func number(_ value: some BinaryInteger) -> LogValue {
         .number(Int64(clamping: value))
     }
+
+    static func optional(_ text: String?) -> LogValue { text.map(LogValue.text) ?? .absent }
 }
 
 /// One event to log.
@@ -117,7 +121,7 @@ struct LogRecord: Sendable {
     init(_ level: LogLevel, _ event: LogEventName, fields: KeyValuePairs<String, LogValue>) {
         self.level = level
         self.event = event
-        self.fields = Array(fields)
+        self.fields = fields.filter { $0.value != .absent }
     }
 }
 
@@ -195,6 +199,7 @@ private struct Builder {
         switch value {
         case .number(let number): bytes += String(number).utf8
         case .text(let text): append(text)
+        case .absent: preconditionFailure("the field \(key) without a value")
         }
         if bytes.count > LogLine.byteCountMaximum - Self.roomForEnd {
             bytes.removeSubrange(before...)

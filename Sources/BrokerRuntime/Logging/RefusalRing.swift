@@ -44,7 +44,7 @@ extension ListRefusals.Refusal {
     /// Takes over a field of the log's line.
     fileprivate mutating func set(_ name: String, _ value: LogValue) {
         switch value {
-        case .text(""): break
+        case .text(""), .absent: break
         case .text(let text):
             let text = text.cut(to: RefusalRing.valueByteCountMaximum)
             switch name {

@@ -21,6 +21,7 @@ extension BrokerServer {
         var watched = self.files
         let files = watched.takeChanges()
         do throws(StartError) {
+            try checkApps(of: new.settings)
             try apply(Self.reloadable(new.settings, keeping: settings))
         } catch {
             refuse("\(error)")
@@ -39,6 +40,15 @@ extension BrokerServer {
             ])
         return .applied(
             changed: changed.map(\.key), needsRestart: waiting.map(\.key), files: files)
+    }
+
+    /// Refuses shards with which the next start would be refused.
+    private func checkApps(of new: BrokerSettings) throws(StartError) {
+        let map = ShardMap(new.shards)
+        for (core, name) in zip(shards.cores, shards.map.names) {
+            let apps = core.enter { $0.broker.appSummaries().map(\.name) }
+            if let fault = ShardLayout.moved(apps, in: name, to: map) { throw .shards(fault) }
+        }
     }
 
     /// Logs that the new configuration was refused, and why.

@@ -17,6 +17,12 @@ extension BrokerServer {
                 "listeners: there is no app \(anonymousApp), so clients without credentials are "
                     + "refused")
         }
+        for shard in settings.shards {
+            for app in shard.apps where !shards[app].look({ $0.hasApp(Array(app.utf8)) }) {
+                reportWithoutEffect(
+                    app, "shards: there is no app \(app) yet; it will be in \(shard.name)")
+            }
+        }
         for app in settings.apps {
             let relays = [("wake", app.wake?.relay), ("events", app.events?.relay)]
             for case (let key, let relay?) in relays where !isKnown(relay, app: app.app) {

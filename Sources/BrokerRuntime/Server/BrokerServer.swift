@@ -78,7 +78,8 @@ public final class BrokerServer {
         self.fail = fail
         self.settings = settings
         self.version = version
-        backups = BackupRunner(ShardMap(settings.shards), log: log)
+        backups = BackupRunner(
+            ShardMap(settings.shards), of: settings.dataDirectory, log: log)
         Self.keepLargeBlocksApart()
         files = FileWatch(settings.watchedFiles)
         rates = ClientRates(ClientRates.Values(settings))
@@ -104,7 +105,12 @@ public final class BrokerServer {
                 place, trust: trust.vouchers, loopCount: loopCount, clock: clock)
             let repaired = broker.counters.rowsRepaired
             if repaired > 0 {
-                log.write(.warning, .storeRepaired, fields: ["rows": .number(repaired)])
+                log.write(
+                    .warning, .storeRepaired,
+                    fields: [
+                        "rows": .number(repaired),
+                        "shard": .optional(stores.map.label(of: place)),
+                    ])
             }
             cores.append(
                 SharedBroker(
@@ -225,8 +231,8 @@ public final class BrokerServer {
                         isFull: state.broker.hasFullStore), state.broker.storeLimit
                 )
             }
-            let name = shards.cores.count > 1 ? shards.map.names[place] : nil
-            conditions.noteStore(isFull: store.isFull, because: limit, of: name, in: log)
+            conditions.noteStore(
+                isFull: store.isFull, because: limit, of: shards.map.label(of: place), in: log)
             return store
         }
     }
@@ -302,6 +308,7 @@ public final class BrokerServer {
                 .info, .storeUpgraded,
                 fields: [
                     "from": .number(UInt64(older)), "to": .number(UInt64(LMDBQueueStore.format)),
+                    "shard": .optional(stores.map.label(of: place)),
                 ])
         }
     }

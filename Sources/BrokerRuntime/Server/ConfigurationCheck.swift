@@ -8,7 +8,8 @@ import QueueStore
 /// `martletd --check-config`: checks the files that the configuration names.
 public enum ConfigurationCheck {
     /// Reads and checks certificates, keys and lists as a start does, and whether the start may
-    /// write the data directory and the directory of files. Opens no listener and writes nothing.
+    /// write the data directory and the directory of files, and whether the stores fit the shards.
+    /// Opens no listener and writes nothing.
     ///
     /// - Returns: what a start accepts and clients do not: certificates that have expired.
     public static func run(_ settings: BrokerSettings) throws(StartError) -> [String] {
@@ -35,9 +36,7 @@ public enum ConfigurationCheck {
         } catch {
             throw .store(error)
         }
-        if let fault = ShardMap(settings.shards).fault(in: settings.dataDirectory) {
-            throw .shards(fault)
-        }
+        try ShardLayout(settings, in: settings.dataDirectory).checkForStart()
         do throws(CredentialError) {
             _ = try Operators(dataDirectory: settings.dataDirectory)
         } catch {

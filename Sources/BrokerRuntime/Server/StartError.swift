@@ -9,6 +9,8 @@ import QueueStore
 /// An error that prevents a broker from starting, or ends it.
 public enum StartError: Error, CustomStringConvertible {
     case store(StoreError)
+    /// The same for one of several stores.
+    case shardStore(StoreError, shard: String)
     case state(RestoreError)
     case transport(TransportError)
     case credentials(CredentialError)
@@ -26,9 +28,15 @@ public enum StartError: Error, CustomStringConvertible {
     /// The store is a node's, and the configuration has no cluster, or the other way round.
     case clusterStore(String)
 
+    /// - Parameter shard: the name; nil for the store of a broker without shards.
+    init(_ error: StoreError, shard: String?) {
+        self = shard.map { .shardStore(error, shard: $0) } ?? .store(error)
+    }
+
     public var description: String {
         switch self {
         case .store(let error): "\(error)"
+        case .shardStore(let error, let shard): "shard \(shard): \(error)"
         case .state(let error):
             "the store has contents that this version cannot read (\(error)); "
                 + "use the version that wrote it, or restore a backup"
@@ -60,7 +68,7 @@ public enum StartError: Error, CustomStringConvertible {
     public var kind: Kind {
         switch self {
         case .transport(.system(call: "bind", _, EADDRINUSE)): .addressInUse
-        case .store, .state, .fullStore, .clusterStore: .store
+        case .store, .shardStore, .state, .fullStore, .clusterStore: .store
         case .cluster, .shards: .configuration
         case .missingCertificate, .tlsFile, .keyFile: .configuration
         case .transport, .credentials, .file: .other

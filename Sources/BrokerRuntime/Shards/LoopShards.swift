@@ -32,6 +32,8 @@ final class LoopShards {
     var isWoken = true
     /// The lists that a turn's events are moved into, by place.
     private var lists: [TurnEvents]
+    /// For the events that stay.
+    private var own = TurnEvents()
 
     /// Nil if there is one core.
     init?(_ shards: Shards) {
@@ -60,7 +62,7 @@ final class LoopShards {
         in loop: borrowing some BrokerLoop & ~Copyable
     ) {
         let bytes = loop.arena
-        decoder.distribute(into: &lists) { owner, events in
+        decoder.distribute(into: &lists, own: &own) { owner, events in
             if let place = connections[owner] { return place }
             guard let claim = Self.claim(of: owner, in: events) else { return 0 }
             let place = shards.place(of: claim, in: bytes.bytes, identities)
@@ -85,7 +87,9 @@ final class LoopShards {
     ///
     /// - Parameters:
     ///   - effects: receives those of the loop; empty before.
-    ///   - isReading: as for ``EventSchedule``.
+    ///   - identities: the verified claims of the events.
+    ///   - isForced: whether it is entered though nothing is due: a loop that stops takes the last
+    ///     results.
     /// - Returns: whether the broker is stopping.
     func enter(
         _ shard: LoopShard, _ decoder: inout PacketDecoder, effects: inout LoopEffects,
@@ -129,7 +133,7 @@ final class LoopShards {
 }
 
 /// The shards of the connections of one loop that have sent a login: eight bytes for each slot up
-/// to the highest that has been used, of which there are `limits.connections`.
+/// to the highest that has been used; there are at most `limits.connections`.
 struct ConnectionShards {
     private struct Entry {
         var generation: UInt32 = 0

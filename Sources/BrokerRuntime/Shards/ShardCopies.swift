@@ -18,10 +18,13 @@ enum ShardCopies {
     ) throws(StoreError) -> [CopyReport] {
         guard map.count > 1 else { return [try copy(0, root)] }
         let folder = "\(root)/\(ShardMap.folder)"
+        var made: [String] = []
         var reports: [CopyReport] = []
         do throws(StoreError) {
             for directory in [root, folder] {
-                guard mkdir(directory, 0o700) == 0 || errno == EEXIST else {
+                if mkdir(directory, 0o700) == 0 {
+                    made.append(directory)
+                } else if errno != EEXIST {
                     throw .system(call: "mkdir", path: directory, errno: errno)
                 }
             }
@@ -33,9 +36,7 @@ enum ShardCopies {
             for place in 1..<reports.count + 1 {
                 LMDBQueueStore.removeCopy(map.directory(of: place, in: root))
             }
-            // They stay if something else is there.
-            rmdir(folder)
-            rmdir(root)
+            for directory in made.reversed() { rmdir(directory) }
             throw error
         }
     }

@@ -37,10 +37,13 @@ struct ShardMap: Sendable {
         place == 0 ? root : "\(root)/\(Self.folder)/\(names[place])"
     }
 
-    /// The settings with which a tool opens the store of one shard.
+    /// The settings with which the store of one shard is opened.
     func settings(of place: Int, _ settings: BrokerSettings) -> BrokerSettings {
         var own = settings
         own.dataDirectory = directory(of: place, in: settings.dataDirectory)
         return own
     }
+
+    /// A shard in the log and in errors; nil for the only one.
+    func label(of place: Int) -> String? { count > 1 ? names[place] : nil }
 }

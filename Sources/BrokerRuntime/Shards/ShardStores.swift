@@ -1,11 +1,9 @@
-// The stores of the shards at the start of a broker: they are opened, read into one core each, and
-// checked against the configuration, so that no app is in two shards and no store is forgotten.
+// The stores of the shards at the start of a broker: they are opened, and read into one core each.
 
 import BrokerCore
 import CLinuxShims
 import Configuration
 import Credentials
-import Glibc
 import Primitives
 import QueueStore
 
@@ -19,9 +17,10 @@ struct ShardStores {
     init(_ settings: BrokerSettings) throws(StartError) {
         map = ShardMap(settings.shards)
         self.settings = settings
-        if let fault = map.fault(in: settings.dataDirectory) { throw .shards(fault) }
+        let layout = ShardLayout(settings, in: settings.dataDirectory)
+        try layout.checkForStart()
         // It makes the data directory.
-        var stores = [try Self.open(settings)]
+        var stores = [try Self.open(settings, shard: map.label(of: 0))]
         if map.count > 1 {
             do throws(CredentialError) {
                 try PrivateDirectory.ensure("\(settings.dataDirectory)/\(ShardMap.folder)")
@@ -31,20 +30,22 @@ struct ShardStores {
             }
         }
         for place in 1..<map.count {
-            stores.append(try Self.open(map.settings(of: place, settings)))
+            stores.append(
+                try Self.open(map.settings(of: place, settings), shard: map.label(of: place)))
         }
         self.stores = stores
+        try layout.noteOpened()
     }
 
     private static func open(
-        _ settings: BrokerSettings
+        _ settings: BrokerSettings, shard: String?
     ) throws(StartError) -> Box<LMDBQueueStore> {
         do throws(StoreError) {
             return Box(
                 try LMDBQueueStore(
                     directory: settings.dataDirectory, options: StoreOptions(settings)))
         } catch {
-            throw .store(error)
+            throw StartError(error, shard: shard)
         }
     }
 
@@ -60,7 +61,7 @@ struct ShardStores {
                 after: $0.value.openingStamp,
                 downtimeMaximumSeconds: settings.store.downtimeMaximumSeconds)
         }
-        // Without a stamp, broker time begins now.
+        // There is one at least: that of the default shard.
         return clocks.max { $0.offsetMilliseconds < $1.offsetMilliseconds }!
     }
 
@@ -78,7 +79,7 @@ struct ShardStores {
         do throws(StoreError) {
             state = try store.value.restore(into: &broker)
         } catch {
-            throw .store(error)
+            throw StartError(error, shard: map.label(of: place))
         }
         store.value.claimRoom(telling: &state)
         do throws(RestoreError) {
@@ -87,54 +88,9 @@ struct ShardStores {
         } catch {
             throw .state(error)
         }
-        for app in broker.appSummaries() {
-            let configured = map.place(ofApp: app.name)
-            guard configured == place else {
-                let name = String(decoding: app.name, as: UTF8.self)
-                throw .shards(
-                    "the app \(name) is in the store of the shard \(map.names[place]), and shards "
-                        + "has it in \(map.names[configured]): an app cannot be moved between "
-                        + "shards yet")
-            }
-        }
         broker.anonymousApp = Array(DevelopmentSetup.app.utf8)
         // Reading the rows leaves up to half as much free memory as the restored state uses.
         malloc_trim(0)
         return broker
-    }
-}
-
-extension ShardMap {
-    /// Why a data directory does not fit: it has the store of a shard that the map does not know,
-    /// whose apps would be missing. Nil if it fits.
-    func fault(in dataDirectory: String) -> String? {
-        let folder = "\(dataDirectory)/\(Self.folder)"
-        guard let directory = opendir(folder) else { return nil }
-        defer { closedir(directory) }
-        while let entry = readdir(directory) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) { tuple in
-                tuple.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-            }
-            guard !names.dropFirst().contains(name), name != ".", name != "..",
-                Glibc.access("\(folder)/\(name)/\(LMDBQueueStore.dataFileName)", F_OK) == 0
-            else { continue }
-            return "\(folder)/\(name) has the store of a shard that shards does not name: name it, "
-                + "or move that directory away with its apps"
-        }
-        return nil
-    }
-
-    /// Which store a directory lacks, as a backup of another configuration does; nil if it has all.
-    func missing(in root: String) -> String? {
-        for place in 0..<count {
-            let directory = directory(of: place, in: root)
-            guard Glibc.access("\(directory)/\(LMDBQueueStore.dataFileName)", F_OK) != 0 else {
-                continue
-            }
-            // The store's own error says more of the only one.
-            if count == 1 { return nil }
-            return "\(directory) has no store, and shards has the shard \(names[place])"
-        }
-        return nil
     }
 }

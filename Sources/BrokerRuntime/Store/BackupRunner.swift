@@ -40,10 +40,12 @@ final class BackupRunner: Sendable {
     private let state = Locked(State())
     private let snapshotReady = WakeSignal()
     private let map: ShardMap
+    private let dataDirectory: String
     private let log: LogWriter
 
-    init(_ map: ShardMap = ShardMap(), log: LogWriter) {
+    init(_ map: ShardMap, of dataDirectory: String, log: LogWriter) {
         self.map = map
+        self.dataDirectory = dataDirectory
         self.log = log
     }
 
@@ -76,6 +78,12 @@ final class BackupRunner: Sendable {
         return status()
     }
 
+    /// Whether a directory is among those of the shards' stores, where the next start would take a
+    /// backup for a store.
+    func isAmongStores(_ directory: String) -> Bool {
+        "\(directory)/".hasPrefix("\(dataDirectory)/\(ShardMap.folder)/")
+    }
+
     /// The progress or result of the last backup; nil if there was none.
     func status() -> BackupStatus? {
         state.withLock { state in
@@ -83,6 +91,7 @@ final class BackupRunner: Sendable {
             var status = BackupStatus(number: job.number, directory: job.directory)
             status.readByteCount = UInt64(job.progress.doneByteCount)
             status.totalByteCount = UInt64(job.progress.totalByteCount)
+            if map.count > 1 { status.hasShards = true }
             switch job.outcome {
             case nil: break
             case .success(let report):
@@ -114,7 +123,7 @@ final class BackupRunner: Sendable {
 
     /// Creates the requested snapshot, if one of this shard is requested. Runs on the thread of its
     /// writer.
-    func serve(_ store: borrowing LMDBQueueStore, of place: Int = 0) {
+    func serve(_ store: borrowing LMDBQueueStore, of place: Int) {
         let isRequested = state.withLock {
             if case .requested(place) = $0.handover { true } else { false }
         }

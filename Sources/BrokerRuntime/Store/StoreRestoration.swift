@@ -15,7 +15,8 @@ public enum StoreRestoration {
         _ settings: BrokerSettings, from backup: String
     ) throws(StartError) -> [String] {
         let map = ShardMap(settings.shards)
-        if let fault = map.fault(in: backup) ?? map.missing(in: backup) { throw .shards(fault) }
+        try ShardLayout(settings, in: backup).checkBackup()
+        try ShardLayout(settings, in: settings.dataDirectory).checkDefault()
         do throws(StoreError) {
             let reports = try ShardCopies.make(map, in: settings.dataDirectory) {
                 (place, directory) throws(StoreError) in

@@ -30,9 +30,7 @@ public struct StoreVerification: Sendable {
         _ settings: BrokerSettings, _ mode: RepairMode = .none,
         showing show: (@Sendable (Int) -> Void)? = nil
     ) throws(StartError) -> StoreVerification {
-        if let fault = ShardMap(settings.shards).fault(in: settings.dataDirectory) {
-            throw .shards(fault)
-        }
+        try ShardLayout(settings, in: settings.dataDirectory).checkForExamination()
         guard let show else { return try run(settings, mode, progress: nil) }
         let (progress, end) = (CopyProgress(), WakeSignal())
         let display = Thread(name: "progress") {
@@ -50,27 +48,40 @@ public struct StoreVerification: Sendable {
         return try run(settings, mode, progress: progress)
     }
 
-    /// Checks the stores of all shards, one after the other.
+    /// Examines the stores of all shards, one after the other, before it repairs the first one: a
+    /// store that cannot be opened prevents the repair of all. The lines are in the order of the
+    /// shards; the default one is first.
     private static func run(
         _ settings: BrokerSettings, _ mode: RepairMode, progress: CopyProgress?
     ) throws(StartError) -> StoreVerification {
         let map = ShardMap(settings.shards)
-        guard map.count > 1 else { return try runOne(settings, mode, progress: progress) }
-        var lines: [String] = []
-        var isSound = true
-        // The order of the lines is that of the shards; the default one is first.
-        for place in 0..<map.count {
-            let one = try runOne(map.settings(of: place, settings), mode, progress: progress)
-            lines += ["shard \(map.names[place]):", one.text]
-            isSound = isSound && one.isSound
+        let all = (0..<map.count).map { map.settings(of: $0, settings) }
+        guard map.count > 1 else {
+            let examination = try StoreExamination(settings, progress: progress)
+            return try result(examination, mode, settings)
         }
-        return StoreVerification(text: lines.joined(separator: "\n"), isSound: isSound)
+        let examinations = all.map { own in
+            Result { () throws(StartError) in try StoreExamination(own, progress: progress) }
+        }
+        let isReadable = examinations.allSatisfy { (try? $0.get()) != nil }
+        // What is known of the other stores is told beside an error.
+        let verified = zip(examinations, all).map { examination, own in
+            do throws(StartError) {
+                let mode = mode == .repair && !isReadable ? .dryRun : mode
+                return try result(examination.get(), mode, own)
+            } catch {
+                return StoreVerification(text: "\(error)", isSound: false)
+            }
+        }
+        let lines = zip(map.names, verified).flatMap { ["shard \($0):", $1.text] }
+        return StoreVerification(
+            text: lines.joined(separator: "\n"), isSound: verified.allSatisfy(\.isSound))
     }
 
-    private static func runOne(
-        _ settings: BrokerSettings, _ mode: RepairMode, progress: CopyProgress?
+    /// Repairs an examined store if the mode is that.
+    private static func result(
+        _ examination: StoreExamination, _ mode: RepairMode, _ settings: BrokerSettings
     ) throws(StartError) -> StoreVerification {
-        let examination = try StoreExamination(settings, progress: progress)
         switch mode {
         case .none:
             let lines = examination.refusals + examination.findings + examination.verdict

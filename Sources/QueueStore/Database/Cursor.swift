@@ -1,6 +1,7 @@
 // A cursor of LMDB with its current key and value. Each function is one call, the bytes stay in
 // LMDB's memory, and a step allocates nothing.
 
+import BrokerCore
 import CLMDB
 
 /// A position in one table, within one transaction. Key and value are valid until the next change
@@ -41,6 +42,13 @@ struct Cursor {
     @inline(__always)
     mutating func seek(notBefore key: EntryKey) throws(StoreError) -> Bool {
         prepare(key)
+        return try move(MDB_SET_RANGE)
+    }
+
+    /// Moves to the first record of a table, or of the tables behind it.
+    mutating func seek(notBefore table: RecordTable) throws(StoreError) -> Bool {
+        scratch.storeBytes(of: table.rawValue, as: UInt8.self)
+        keyValue = MDB_val(mv_size: 1, mv_data: scratch)
         return try move(MDB_SET_RANGE)
     }
 

@@ -153,12 +153,7 @@ struct Tables {
     /// is damage: creating it would hide the loss.
     init(transaction: OpaquePointer, making missing: Set<String> = []) throws(StoreError) {
         func open(_ name: String) throws(StoreError) -> MDB_dbi {
-            var table: MDB_dbi = 0
-            let flags = missing.contains(name) ? UInt32(MDB_CREATE) : 0
-            guard try found(mdb_dbi_open(transaction, name, flags, &table), "mdb_dbi_open") else {
-                throw .damagedMeta(name: "table of \(name)")
-            }
-            return table
+            try Self.open(name, transaction, creates: missing.contains(name))
         }
         messages = try open("messages")
         releases = try open("releases")
@@ -166,6 +161,22 @@ struct Tables {
         records = try open("records")
         doomed = try open("doomed")
         damaged = try open("damaged")
+    }
+
+    private static func open(
+        _ name: String, _ transaction: OpaquePointer, creates: Bool
+    ) throws(StoreError) -> MDB_dbi {
+        var table: MDB_dbi = 0
+        let flags = creates ? UInt32(MDB_CREATE) : 0
+        guard try found(mdb_dbi_open(transaction, name, flags, &table), "mdb_dbi_open") else {
+            throw .damagedMeta(name: "table of \(name)")
+        }
+        return table
+    }
+
+    /// Only the table of records, which every format has.
+    static func records(transaction: OpaquePointer) throws(StoreError) -> MDB_dbi {
+        try open("records", transaction, creates: false)
     }
 
     /// The tables by name, with LMDB's list of free pages.

@@ -41,11 +41,15 @@ enum BackupCommand {
         if let failure = status.failure { throw CommandFailure(failure, .failure) }
         let result = Result(
             directory: directory, byteCount: status.byteCount, findings: status.findings)
+        // The configuration names the shards, and the data directory too.
+        let restore =
+            status.hasShards == true
+            ? "martletd --config FILE --restore \(directory)"
+            : "martletd --restore \(directory) --data NEW"
         StandardStream.output.print(
             options.has(.json)
                 ? jsonLine(result)
-                : "\(directory): \(counted(status.byteCount, "byte")); put back with "
-                    + "martletd --restore \(directory) --data NEW")
+                : "\(directory): \(counted(status.byteCount, "byte")); put back with \(restore)")
         guard let first = status.findings.first else { return }
         throw CommandFailure(
             "the backup is there, and the store is damaged: \(first); see all damage with "

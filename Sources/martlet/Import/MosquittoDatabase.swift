@@ -102,28 +102,37 @@ struct MosquittoDatabase {
                     text: "lacks columns of the table \(table.name): "
                         + missing.joined(separator: ", "))
             }
+            // It would hide the number by which the rows lie in their order.
+            guard !columns.contains(where: { $0.lowercased() == "rowid" }) else {
+                throw SQLiteFailure(text: "has a column rowid in the table \(table.name)")
+            }
             unknownColumns += columns.subtracting(table.columns).subtracting(table.others).sorted()
                 .map { "\(table.name).\($0)" }
         }
         guard hasWills else { return }
-        try read(.wills, file, order: "client_id") { database, row in
+        try read(.wills, file) { database, row in
             database.clientsWithWills.append(row.text(0) ?? [])
             return true
         }
+        clientsWithWills.sort { $0.lexicographicallyPrecedes($1) }
     }
 
     // MARK: - Rows
 
     /// Calls a function with each row of a table, and notes how many it does not take: for these
     /// it returns false.
+    ///
+    /// - Parameter isInOrder: whether the order is that of their insertion. No other is asked for:
+    ///   SQLite would sort all rows, with the defaults that are in no row, before it returns the
+    ///   first one.
     private mutating func read(
-        _ table: Table, _ file: borrowing SQLiteFile, order: String? = nil,
+        _ table: Table, _ file: borrowing SQLiteFile, isInOrder: Bool = false,
         _ body: (inout MosquittoDatabase, borrowing SQLiteFile.Row) -> Bool
     ) throws(SQLiteFailure) {
         var brokenCount = 0
         try file.rows(
             "SELECT \(table.columns.joined(separator: ", ")) FROM \(table.name)"
-                + (order.map { " ORDER BY \($0)" } ?? "")
+                + (isInOrder ? " ORDER BY rowid" : "")
         ) { row in
             if !body(&self, row) { brokenCount += 1 }
         }
@@ -145,11 +154,12 @@ struct MosquittoDatabase {
                 expiresUnixSeconds: expires)
             return true
         }
-        try read(.retained, file, order: "topic") { database, row in
+        try read(.retained, file) { database, row in
             guard let topic = row.text(0), let identifier = row.integer(1) else { return false }
             database.retained.append((topic, row.isNumber(0), UInt64(bitPattern: identifier)))
             return true
         }
+        retained.sort { $0.0.lexicographicallyPrecedes($1.0) }
     }
 
     private mutating func readSessions(_ file: borrowing SQLiteFile) throws(SQLiteFailure) {
@@ -166,7 +176,7 @@ struct MosquittoDatabase {
             database.sessions[Array(client.utf8)] = session
             return true
         }
-        try read(.subscriptions, file, order: "rowid") { database, row in
+        try read(.subscriptions, file, isInOrder: true) { database, row in
             guard let client = row.string(0), let filter = row.string(1),
                 let options = row.integer(2).flatMap(UInt8.init(exactly:)),
                 let identifier = row.isNull(3)
@@ -179,7 +189,7 @@ struct MosquittoDatabase {
     }
 
     private mutating func readQueues(_ file: borrowing SQLiteFile) throws(SQLiteFailure) {
-        try read(.waiting, file, order: "rowid") { database, row in
+        try read(.waiting, file, isInOrder: true) { database, row in
             guard let client = row.string(0), let message = row.integer(1),
                 let direction = row.integer(2), (0...1).contains(direction),
                 let qos = row.integer(3), (0...2).contains(qos),

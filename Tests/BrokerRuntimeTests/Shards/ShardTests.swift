@@ -174,8 +174,11 @@ struct ShardTests {
         #expect(throws: AdministrationError.self) {
             try client.send(CreateApp(app: "plant"))
         }
+        // The loops count while somebody asks.
+        _ = try client.send(ReadActivity())
+        for bob in bobs { #expect(bob.send("to myself", to: "bob") == .sent) }
         let activity = try client.send(ReadActivity())
-        #expect(Set(activity.senders.map(\.app)).isSubset(of: ["demo", "plant", "shop"]))
+        #expect(Set(activity.senders.map(\.app)) == ["demo", "plant", "shop"])
         _ = try client.send(DeleteApp(app: "shop", force: true))
         #expect(try client.send(ListApps()).apps.map(\.app) == ["demo", "plant"])
     }
@@ -202,16 +205,22 @@ struct ShardTests {
         try broker.restart(between: {
             #expect(
                 refusal([ShardSettings(name: "north", apps: ["home"]), Self.south])
-                    == "the app plant is in the store of the shard north, and shards has it in "
-                    + "default: an app cannot be moved between shards yet")
+                    == "the app plant is in the store of the shard north, and \"shards\" has it in "
+                    + "default: an app cannot be moved between shards yet, so name it in north "
+                    + "again")
             #expect(
                 refusal([Self.north, ShardSettings(name: "south", apps: ["demo"])])
-                    == "the app demo is in the store of the shard default, and shards has it in "
-                    + "south: an app cannot be moved between shards yet")
-            let lost = "/shards/north has the store of a shard that shards does not name"
-            #expect(refusal([Self.south]).contains(lost))
-            let either = "has the store of a shard that shards does not name"
-            #expect(refusal([]).contains(either))
+                    == "the app demo is in the store of the shard default, and \"shards\" has it "
+                    + "in south: an app cannot be moved between shards yet, so name it in default "
+                    + "again")
+            let lost = " has the store of a shard that the configuration does not name"
+            #expect(refusal([Self.south]).contains("/shards/north" + lost))
+            #expect(refusal([]).contains(lost))
+            // What a refused start would have made would refuse the old configuration, too.
+            let moved = ShardSettings(name: "west", apps: ["demo"])
+            #expect(refusal([Self.north, Self.south, moved]).contains("has it in west"))
+            let west = broker.settings.dataDirectory + "/shards/west"
+            #expect(!FileManager.default.fileExists(atPath: west))
         })
         #expect(try broker.administrator().send(ListApps()).apps.map(\.app) == ["demo", "plant"])
     }
@@ -230,9 +239,23 @@ struct ShardTests {
         var settings = broker.settings
         settings.dataDirectory = "\(broker.directory)/restored"
         settings.shards = [Self.north]
-        #expect(throws: StartError.self) { try StoreRestoration.run(settings, from: backup) }
+        #expect(
+            fault { try StoreRestoration.run(settings, from: backup) }
+                == "\(backup)/shards/south has the store of a shard that \"shards\" does not "
+                + "name: restore with the configuration of the time of the backup")
+        settings.shards = []
+        #expect(
+            fault { try StoreRestoration.run(settings, from: backup) }?.hasSuffix(
+                "give the configuration of the time of the backup (--config FILE)") == true)
         settings.shards = [Self.north, Self.south, ShardSettings(name: "west", apps: ["w"])]
-        #expect(throws: StartError.self) { try StoreRestoration.run(settings, from: backup) }
+        #expect(
+            fault { try StoreRestoration.run(settings, from: backup) }
+                == "\(backup)/shards/west has no store, and \"shards\" has the shard west: "
+                + "restore with the configuration of the time of the backup")
+        settings.shards = [ShardSettings(name: "north", apps: ["home"]), Self.south]
+        #expect(
+            fault { try StoreRestoration.run(settings, from: backup) }?.contains(
+                "the app plant is in the store of the shard north") == true)
         #expect(!FileManager.default.fileExists(atPath: settings.dataDirectory))
         settings.shards = [Self.north, Self.south]
         #expect(try StoreRestoration.run(settings, from: backup) == [])
@@ -243,6 +266,115 @@ struct ShardTests {
         }
         try broker.restart { $0.dataDirectory = settings.dataDirectory }
         _ = try connect(broker, tokens[0])
+    }
+
+    /// The words of the refusal; nil for none.
+    private func fault(_ body: () throws -> some Any) -> String? {
+        do {
+            _ = try body()
+            return nil
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    @Test func `a shard whose disk is not mounted does not start empty`() throws {
+        let broker = try broker()
+        try broker.makeApp("plant")
+        let store = broker.settings.dataDirectory + "/shards/north"
+        try broker.restart(between: {
+            let away = store + ".away"
+            try FileManager.default.moveItem(atPath: store, toPath: away)
+            let words =
+                "\(store) has no store, and had one at the last start: mount its disk or restore a "
+                + "backup; or, if its apps are lost, remove the line north from "
+                + "\(broker.settings.dataDirectory)/shards/opened"
+            #expect(fault { try ConfigurationCheck.run(broker.settings) } == words)
+            #expect(fault { try StoreVerification.run(broker.settings) } == words)
+            #expect(
+                fault {
+                    try BrokerServer(
+                        broker.settings, version: "test", log: broker.log.writer,
+                        fail: { preconditionFailure("\($0)") })
+                } == words)
+            try FileManager.default.createSymbolicLink(
+                atPath: store, withDestinationPath: "/nowhere/north")
+            #expect(
+                fault { try ConfigurationCheck.run(broker.settings) }
+                    == "\(store) is a link to a directory that is not there: mount it")
+            try FileManager.default.removeItem(atPath: store)
+            try FileManager.default.createSymbolicLink(atPath: store, withDestinationPath: away)
+            #expect(fault { try ConfigurationCheck.run(broker.settings) } == nil)
+        })
+        #expect(try broker.administrator().send(ListApps()).apps.map(\.app) == ["plant"])
+    }
+
+    @Test func `shards with which the next start would be refused are no configuration`() throws {
+        let broker = try broker()
+        try broker.makeApp("plant")
+        let apps = try broker.administrator().send(ListApps()).apps
+        #expect(apps.map(\.shard) == ["north"])
+        func loaded(_ shards: String) throws -> LoadedConfiguration {
+            let text =
+                "{listeners: ['tcp://127.0.0.1:0'], dataDirectory: "
+                + "'\(broker.settings.dataDirectory)', shards: \(shards)}"
+            return try LoadedConfiguration(text: Array(text.utf8), path: "m.json5")
+        }
+        let south = "{name: 'south', apps: ['shop']}"
+        let north = "{name: 'north', apps: ['plant']}"
+        let start = try loaded("[\(north), \(south)]")
+        let outcome = broker.server.reload(try loaded("[\(south)]"), startedWith: start)
+        guard case .refused(let words) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(words.contains("the app plant is in the store of the shard north"))
+        let further = try loaded("[\(north), \(south), {name: 'west', apps: ['mill']}]")
+        guard case .applied(_, let waiting, _) = broker.server.reload(further, startedWith: start)
+        else {
+            Issue.record("a new shard is refused")
+            return
+        }
+        #expect(waiting == ["shards"])
+    }
+
+    @Test func `a backup does not go among the stores of the shards`() throws {
+        let broker = try broker()
+        let directory = broker.settings.dataDirectory + "/shards/backup"
+        let refusal = fault {
+            try broker.administrator().send(BackUpStore(directory: directory))
+        }
+        #expect(refusal?.contains("is among the stores of the shards") == true)
+        #expect(!FileManager.default.fileExists(atPath: directory))
+    }
+
+    @Test func `a store that cannot be read prevents the repair of the others`() throws {
+        let broker = try broker()
+        try broker.makeApp("demo")
+        let tokens = try broker.makeTokens("alice", "bob")
+        let bob = try Peer(port: broker.port)
+        #expect(log(bob, in: tokens[1]) == .connected)
+        bob.close()
+        #expect(try connect(broker, tokens[0]).send("this message is damaged", to: "bob") == .sent)
+        try broker.restart(between: {
+            let file = broker.settings.dataDirectory + "/data.mdb"
+            var bytes = try Data(contentsOf: URL(filePath: file))
+            let place = try #require(bytes.range(of: Data("message is damaged".utf8)))
+            bytes[place.lowerBound] ^= 1
+            try bytes.write(to: URL(filePath: file))
+            let north = broker.settings.dataDirectory + "/shards/north/data.mdb"
+            let sound = try Data(contentsOf: URL(filePath: north))
+            try sound.prefix(5_000).write(to: URL(filePath: north))
+            let blind = try StoreVerification.run(broker.settings, .repair)
+            #expect(!blind.isSound)
+            #expect(blind.text.contains("shard default:\nmessage "))
+            #expect(blind.text.contains("--repair would make"))
+            #expect(blind.text.contains("shard north:\nthe store is damaged"), "\(blind.text)")
+            #expect(try Data(contentsOf: URL(filePath: file)) == bytes)
+            try sound.write(to: URL(filePath: north))
+            #expect(try StoreVerification.run(broker.settings, .repair).isSound)
+            #expect(try Data(contentsOf: URL(filePath: file)) != bytes)
+        })
     }
 
     @Test func `a store that is full refuses the messages of its shard only`() throws {

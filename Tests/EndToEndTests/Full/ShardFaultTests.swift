@@ -49,7 +49,7 @@ extension EndToEndTests {
             let blind = try ChildProcess(
                 "martletd", ["--verify-store", "--data", broker.directory])
             #expect(try await blind.exit() == .code(1))
-            #expect(blind.text.contains("a shard that shards does not name"))
+            #expect(blind.text.contains("a shard that the configuration does not name"))
         }
 
         @Test(.enabled(if: SmallDisk.canBeMounted, "mounting a small disk needs a privilege"))

@@ -24,7 +24,8 @@ extension EndToEndTests {
         @Test func `accepts the metrics and the rules, which name metrics that exist`()
             async throws
         {
-            let broker = try await TestBroker(listeners: ["http://localhost:0"])
+            let broker = try await TestBroker(
+                #"shards=[{name: "north", apps: ["plant"]}]"#, listeners: ["http://localhost:0"])
             let port = try await broker.port("http")
             let metrics = try await run(
                 "/usr/bin/curl", ["-sS", "http://localhost:\(port)/metrics"])

@@ -48,8 +48,15 @@ enum AppListCommand {
             for app in apps { StandardStream.output.print(jsonLine(app)) }
             return
         }
-        var table = TextTable("APP", "USERS", "TOKENS")
-        for app in apps { table.add([app.app, "\(app.userCount)", "\(app.tokenCount)"]) }
+        // A broker without shards names none.
+        let hasShards = apps.contains { $0.shard != nil }
+        var table =
+            hasShards
+            ? TextTable("APP", "USERS", "TOKENS", "SHARD") : TextTable("APP", "USERS", "TOKENS")
+        for app in apps {
+            let shard = hasShards ? [app.shard ?? ""] : []
+            table.add([app.app, "\(app.userCount)", "\(app.tokenCount)"] + shard)
+        }
         _ = table.printPage()
         for app in apps where app.isBeingDeleted == true {
             StandardStream.error.print(
