@@ -78,7 +78,7 @@ public enum SettingTable {
                 + "([moderation.md](moderation.md)); on none by default."),
         .objects(
             "shards", at: \.shards, reload: .restart,
-            "Groups of apps with a store of their own, as `{name, apps}` "
+            "Sets of apps with a core and a store of their own, as `{name, apps}` "
                 + "([shards.md](shards.md)). All apps that no shard names are in the shard "
                 + "`default`, whose store is that of `dataDirectory`; the store of another shard "
                 + "is in `shards/NAME` there. None by default, at most "

@@ -1,30 +1,40 @@
-// The keys of records, read from a store that is not opened: what a start has to know before it
-// opens or makes a store.
+// The keys of records, without their values: a start has to know which apps a store has before it
+// makes another one.
 
 import BrokerCore
 import CLMDB
 
 extension LMDBQueueStore {
-    /// The keys of a table's records in the store of a directory, in the order of their bytes.
-    /// Values are not read. Another process may have the store open, but not this one.
+    /// The keys of a table's records, in the order of their bytes.
+    public func recordKeys(of table: RecordTable) throws(StoreError) -> [[UInt8]] {
+        try Self.recordKeys(of: table, environment, scratch.bytes)
+    }
+
+    /// The same for the store of a directory, which another process may have open, but not this
+    /// one. All pages are checked first: LMDB would follow a damaged one out of the file.
     ///
-    /// Throws errors of the file system, of the file's first pages, and of LMDB.
+    /// Throws errors of the file system, of the pages, and of LMDB.
     public static func recordKeys(
         of table: RecordTable, directory: String, options: StoreOptions = StoreOptions()
     ) throws(StoreError) -> [[UInt8]] {
-        // LMDB maps the file and reads both meta pages at once.
-        _ = try PageFile(path: directory + "/" + Environment.dataFile).meta()
+        try PageCheck.run(path: directory + "/" + Environment.dataFile)
         let environment = try Environment(
             directory: directory, lock: nil, mapByteCount: options.mapByteCount, isReadOnly: true)
-        defer { withExtendedLifetime(environment) {} }
+        let scratch = KeyScratch()
+        defer { withExtendedLifetime(scratch) {} }
+        return try recordKeys(of: table, environment, scratch.bytes)
+    }
+
+    private static func recordKeys(
+        of table: RecordTable, _ environment: borrowing Environment,
+        _ scratch: UnsafeMutableRawPointer
+    ) throws(StoreError) -> [[UInt8]] {
         var begun: OpaquePointer?
         try check(
             mdb_txn_begin(environment.handle, nil, UInt32(MDB_RDONLY), &begun), "mdb_txn_begin")
         defer { mdb_txn_abort(begun) }
-        let scratch = KeyScratch()
         var records = try Cursor(
-            transaction: begun!, table: try Tables.records(transaction: begun!),
-            scratch: scratch.bytes)
+            transaction: begun!, table: try Tables.records(transaction: begun!), scratch: scratch)
         defer { mdb_cursor_close(records.handle) }
         var keys: [[UInt8]] = []
         var isFound = try records.seek(notBefore: table)
@@ -32,7 +42,6 @@ extension LMDBQueueStore {
             keys.append([UInt8](records.key.dropFirst()))
             isFound = try records.next()
         }
-        withExtendedLifetime(scratch) {}
         return keys
     }
 }

@@ -21,8 +21,8 @@ struct ShardLayout {
     }
 
     /// Refuses a data directory with which a broker would start without an app: it has a store that
-    /// no shard has, or an app in the store of another shard, or lacks a store that was there.
-    func checkForStart() throws(StartError) {
+    /// no shard has, or lacks a store that was there. Who opens the stores checks their apps.
+    func checkStores() throws(StartError) {
         if let directory = unnamedStore() {
             throw .shards(
                 "\(directory) has the store of a shard that the configuration does not name: add "
@@ -41,6 +41,11 @@ struct ShardLayout {
                     + "a backup; or, if its apps are lost, remove the line \(map.names[place]) "
                     + "from \(openedFile)")
         }
+    }
+
+    /// Refuses a data directory with which a start would be refused, without opening it.
+    func checkForStart() throws(StartError) {
+        try checkStores()
         try checkApps()
     }
 
@@ -78,7 +83,7 @@ struct ShardLayout {
 
     /// Refuses a directory in which a store that is to be examined is missing.
     func checkForExamination() throws(StartError) {
-        try checkForStart()
+        try checkStores()
         for place in 1..<map.count where !hasStore(place) {
             throw .shards(
                 "\(map.directory(of: place, in: root)) has no store, and \"shards\" has the shard "
@@ -115,7 +120,8 @@ struct ShardLayout {
         return nil
     }
 
-    private func hasStore(_ place: Int) -> Bool {
+    /// Whether the shard at a place has a store.
+    func hasStore(_ place: Int) -> Bool {
         let directory = map.directory(of: place, in: root)
         return access("\(directory)/\(LMDBQueueStore.dataFileName)", F_OK) == 0
     }

@@ -13,14 +13,25 @@ struct ShardStores {
     let stores: [Box<LMDBQueueStore>]
     private let settings: BrokerSettings
 
-    /// Opens the stores, and makes those that are not there.
+    /// Opens the stores, and then makes those that are not there: a start that is refused makes
+    /// none.
     init(_ settings: BrokerSettings) throws(StartError) {
-        map = ShardMap(settings.shards)
+        let map = ShardMap(settings.shards)
+        self.map = map
         self.settings = settings
         let layout = ShardLayout(settings, in: settings.dataDirectory)
-        try layout.checkForStart()
+        try layout.checkStores()
         // It makes the data directory.
-        var stores = [try Self.open(settings, shard: map.label(of: 0))]
+        var stores: [Box<LMDBQueueStore>?] = [try Self.open(settings, shard: map.label(of: 0))]
+        func open(_ place: Int) throws(StartError) -> Box<LMDBQueueStore> {
+            try Self.open(map.settings(of: place, settings), shard: map.label(of: place))
+        }
+        for place in 1..<map.count {
+            stores.append(layout.hasStore(place) ? try open(place) : nil)
+        }
+        for case (let place, let store?) in stores.enumerated() where map.count > 1 {
+            try Self.checkApps(of: store, in: map.names[place], map)
+        }
         if map.count > 1 {
             do throws(CredentialError) {
                 try PrivateDirectory.ensure("\(settings.dataDirectory)/\(ShardMap.folder)")
@@ -29,12 +40,24 @@ struct ShardStores {
                 throw .credentials(error)
             }
         }
-        for place in 1..<map.count {
-            stores.append(
-                try Self.open(map.settings(of: place, settings), shard: map.label(of: place)))
+        var all: [Box<LMDBQueueStore>] = []
+        for (place, store) in stores.enumerated() {
+            if let store { all.append(store) } else { all.append(try open(place)) }
         }
-        self.stores = stores
+        self.stores = all
         try layout.noteOpened()
+    }
+
+    private static func checkApps(
+        of store: Box<LMDBQueueStore>, in shard: String, _ map: ShardMap
+    ) throws(StartError) {
+        let apps: [[UInt8]]
+        do throws(StoreError) {
+            apps = try store.value.recordKeys(of: .apps)
+        } catch {
+            throw .shardStore(error, shard: shard)
+        }
+        if let fault = ShardLayout.moved(apps, in: shard, to: map) { throw .shards(fault) }
     }
 
     private static func open(

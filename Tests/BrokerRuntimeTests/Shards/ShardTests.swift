@@ -283,7 +283,7 @@ struct ShardTests {
         try broker.makeApp("plant")
         let store = broker.settings.dataDirectory + "/shards/north"
         try broker.restart(between: {
-            let away = store + ".away"
+            let away = broker.directory + "/away"
             try FileManager.default.moveItem(atPath: store, toPath: away)
             let words =
                 "\(store) has no store, and had one at the last start: mount its disk or restore a "
@@ -364,13 +364,16 @@ struct ShardTests {
             try bytes.write(to: URL(filePath: file))
             let north = broker.settings.dataDirectory + "/shards/north/data.mdb"
             let sound = try Data(contentsOf: URL(filePath: north))
-            try sound.prefix(5_000).write(to: URL(filePath: north))
+            try FileManager.default.removeItem(atPath: north)
+            try FileManager.default.createDirectory(
+                atPath: north, withIntermediateDirectories: false)
             let blind = try StoreVerification.run(broker.settings, .repair)
             #expect(!blind.isSound)
             #expect(blind.text.contains("shard default:\nmessage "))
             #expect(blind.text.contains("--repair would make"))
-            #expect(blind.text.contains("shard north:\nthe store is damaged"), "\(blind.text)")
+            #expect(blind.text.contains("north/data.mdb"), "\(blind.text)")
             #expect(try Data(contentsOf: URL(filePath: file)) == bytes)
+            try FileManager.default.removeItem(atPath: north)
             try sound.write(to: URL(filePath: north))
             #expect(try StoreVerification.run(broker.settings, .repair).isSound)
             #expect(try Data(contentsOf: URL(filePath: file)) != bytes)
