@@ -7,7 +7,7 @@ import CLMDB
 extension LMDBQueueStore {
     /// The keys of a table's records, in the order of their bytes.
     public func recordKeys(of table: RecordTable) throws(StoreError) -> [[UInt8]] {
-        try Self.recordKeys(of: table, environment, scratch.bytes)
+        try Self.recordKeys(of: table, environment, scratch)
     }
 
     /// The same for the store of a directory, which another process may have open, but not this
@@ -20,21 +20,20 @@ extension LMDBQueueStore {
         try PageCheck.run(path: directory + "/" + Environment.dataFile)
         let environment = try Environment(
             directory: directory, lock: nil, mapByteCount: options.mapByteCount, isReadOnly: true)
-        let scratch = KeyScratch()
-        defer { withExtendedLifetime(scratch) {} }
-        return try recordKeys(of: table, environment, scratch.bytes)
+        return try recordKeys(of: table, environment, KeyScratch())
     }
 
     private static func recordKeys(
         of table: RecordTable, _ environment: borrowing Environment,
-        _ scratch: UnsafeMutableRawPointer
+        _ scratch: borrowing KeyScratch
     ) throws(StoreError) -> [[UInt8]] {
         var begun: OpaquePointer?
         try check(
             mdb_txn_begin(environment.handle, nil, UInt32(MDB_RDONLY), &begun), "mdb_txn_begin")
         defer { mdb_txn_abort(begun) }
         var records = try Cursor(
-            transaction: begun!, table: try Tables.records(transaction: begun!), scratch: scratch)
+            transaction: begun!, table: try Tables.records(transaction: begun!),
+            scratch: scratch.bytes)
         defer { mdb_cursor_close(records.handle) }
         var keys: [[UInt8]] = []
         var isFound = try records.seek(notBefore: table)

@@ -29,7 +29,10 @@ import Testing
         ("[{apps: ['a']}]", "must have name"),
         ("[{name: 'n'}]", "must have apps"),
         ("[{name: 'n', apps: []}]", "must have apps"),
-        ("[{name: 'default', apps: ['a']}]", "must not be \"default\", the shard of all other apps"),
+        (
+            "[{name: 'default', apps: ['a']}]",
+            "must not be \"default\", the shard of all other apps"
+        ),
         ("[{name: '-n', apps: ['a']}]", "no hyphen first, not \"-n\""),
         ("[{name: 'n', apps: ['a/b']}]", "has entry 1, which is no name of an app"),
         ("[{name: 'N', apps: ['a']}]", "small letters, digits and hyphens"),

@@ -37,9 +37,9 @@ struct ShardLayout {
             }
             guard opened.contains(map.names[place]) else { continue }
             throw .shards(
-                "\(directory) has no store, and had one at the last start: mount its disk or restore "
-                    + "a backup; or, if its apps are lost, remove the line \(map.names[place]) "
-                    + "from \(openedFile)")
+                "\(directory) has no store, and had one at the last start: mount its disk or "
+                    + "restore a backup; or, if its apps are lost, remove the line "
+                    + "\(map.names[place]) from \(openedFile)")
         }
     }
 
@@ -55,8 +55,9 @@ struct ShardLayout {
         guard !hasStore(0), let place = (1..<map.count).first(where: hasStore) else { return }
         throw .shards(
             "\(root) has no \(LMDBQueueStore.dataFileName), and "
-                + "\(map.directory(of: place, in: root)) has a store: if a restore was interrupted, "
-                + "remove \(root)/\(ShardMap.folder) and restore again; or mount the disk of \(root)")
+                + "\(map.directory(of: place, in: root)) has a store: if a restore was "
+                + "interrupted, remove \(root)/\(ShardMap.folder) and restore again; or mount "
+                + "the disk of \(root)")
     }
 
     /// Refuses a backup that does not have the stores of exactly these shards.
@@ -74,7 +75,7 @@ struct ShardLayout {
             let directory = map.directory(of: place, in: root)
             throw .shards(
                 place == 0
-                    ? "\(directory) has no \(LMDBQueueStore.dataFileName), so the backup is incomplete"
+                    ? "\(directory) has no \(LMDBQueueStore.dataFileName): the backup is incomplete"
                     : "\(directory) has no store, and \"shards\" has the shard "
                         + "\(map.names[place]): \(advice)")
         }

@@ -58,7 +58,7 @@ public struct StoreVerification: Sendable {
         let all = (0..<map.count).map { map.settings(of: $0, settings) }
         guard map.count > 1 else {
             let examination = try StoreExamination(settings, progress: progress)
-            return try result(examination, mode, settings)
+            return try result(of: examination, mode, settings)
         }
         let examinations = all.map { own in
             Result { () throws(StartError) in try StoreExamination(own, progress: progress) }
@@ -68,7 +68,7 @@ public struct StoreVerification: Sendable {
         let verified = zip(examinations, all).map { examination, own in
             do throws(StartError) {
                 let mode = mode == .repair && !isReadable ? .dryRun : mode
-                return try result(examination.get(), mode, own)
+                return try result(of: examination.get(), mode, own)
             } catch {
                 return StoreVerification(text: "\(error)", isSound: false)
             }
@@ -80,7 +80,7 @@ public struct StoreVerification: Sendable {
 
     /// Repairs an examined store if the mode is that.
     private static func result(
-        _ examination: StoreExamination, _ mode: RepairMode, _ settings: BrokerSettings
+        of examination: StoreExamination, _ mode: RepairMode, _ settings: BrokerSettings
     ) throws(StartError) -> StoreVerification {
         switch mode {
         case .none:
