@@ -11,6 +11,12 @@ extension AdministrationService {
                 "\(request.directory) is not an absolute path; the broker has a working directory "
                     + "of its own")
         }
+        for (place, core) in shards.cores.enumerated()
+        where !core.leads && core.standbyRows.withLock({ $0 == nil }) {
+            throw AdministrationRefusal(
+                .unspecifiedError,
+                "the store of the shard \(shards.map.names[place]) is not open yet")
+        }
         do throws(StoreError) {
             let status = try backups.start(request.directory) { [shards] place in
                 shards.cores[place].writerSignal.notify()

@@ -22,21 +22,14 @@ struct ShardStores {
         if let fault = map.fault(in: settings.dataDirectory) { throw .shards(fault) }
         // It makes the data directory.
         var stores = [try Self.open(settings)]
-        if map.count > 1 {
-            do throws(CredentialError) {
-                try PrivateDirectory.ensure("\(settings.dataDirectory)/\(ShardMap.folder)")
-                try PrivateDirectory.sync(settings.dataDirectory)
-            } catch {
-                throw .credentials(error)
-            }
-        }
+        try map.makeFolder(in: settings.dataDirectory)
         for place in 1..<map.count {
             stores.append(try Self.open(map.settings(of: place, settings)))
         }
         self.stores = stores
     }
 
-    private static func open(
+    static func open(
         _ settings: BrokerSettings
     ) throws(StartError) -> Box<LMDBQueueStore> {
         do throws(StoreError) {
@@ -53,24 +46,34 @@ struct ShardStores {
         map.directory(of: place, in: settings.dataDirectory)
     }
 
-    /// Broker time for all shards: it continues from the last commit of any.
-    var clock: BrokerClock {
-        let clocks = stores.map {
-            BrokerClock(
-                after: $0.value.openingStamp,
-                downtimeMaximumSeconds: settings.store.downtimeMaximumSeconds)
-        }
-        // Without a stamp, broker time begins now.
-        return clocks.max { $0.offsetMilliseconds < $1.offsetMilliseconds }!
+    /// Broker time of a shard: it continues from the last commit of its store. Without a stamp, it
+    /// begins now.
+    func clock(of place: Int) -> BrokerClock {
+        Self.clock(of: stores[place], settings)
+    }
+
+    static func clock(
+        of store: Box<LMDBQueueStore>, _ settings: BrokerSettings
+    ) -> BrokerClock {
+        BrokerClock(
+            after: store.value.openingStamp,
+            downtimeMaximumSeconds: settings.store.downtimeMaximumSeconds)
     }
 
     /// Reads a store into a core.
-    ///
-    /// - Parameter clock: the core needs the time before the rows of the store are read.
     func restore(
-        _ place: Int, trust: VoucherTrust, loopCount: Int, clock: BrokerClock
+        _ place: Int, trust: VoucherTrust, loopCount: Int
     ) throws(StartError) -> Broker {
-        let store = stores[place]
+        try Self.restore(
+            stores[place], of: place, in: map, settings, trust: trust, loopCount: loopCount)
+    }
+
+    static func restore(
+        _ store: Box<LMDBQueueStore>, of place: Int, in map: ShardMap, _ settings: BrokerSettings,
+        trust: VoucherTrust, loopCount: Int
+    ) throws(StartError) -> Broker {
+        // The core needs the time before the rows of the store are read.
+        let clock = clock(of: store, settings)
         var broker = Broker(
             limits: CoreLimits(settings), loopCount: loopCount, trust: trust,
             at: clock.moment())
@@ -105,6 +108,17 @@ struct ShardStores {
 }
 
 extension ShardMap {
+    /// Makes the folder of the stores of shards, if there are any, in a data directory.
+    func makeFolder(in dataDirectory: String) throws(StartError) {
+        guard count > 1 else { return }
+        do throws(CredentialError) {
+            try PrivateDirectory.ensure("\(dataDirectory)/\(Self.folder)")
+            try PrivateDirectory.sync(dataDirectory)
+        } catch {
+            throw .credentials(error)
+        }
+    }
+
     /// Why a data directory does not fit: it has the store of a shard that the map does not know,
     /// whose apps would be missing. Nil if it fits.
     func fault(in dataDirectory: String) -> String? {

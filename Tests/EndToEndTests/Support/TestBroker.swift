@@ -111,8 +111,8 @@ final class TestBroker {
             environment: environment.merging(faults?.environment ?? [:]) { $1 })
     }
 
-    /// With `MARTLET_TEST_SHARD=1` the app of the tests is in a second shard, so that all tests show
-    /// that clients notice none.
+    /// With `MARTLET_TEST_SHARD=1` the app of the tests is in a second shard, so that all tests
+    /// show that clients notice none.
     private static let shard =
         ProcessInfo.processInfo.environment["MARTLET_TEST_SHARD"] == "1"
         ? [#"shards=[{name: "second", apps: ["demo"]}]"#] : []
