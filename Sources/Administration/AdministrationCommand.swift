@@ -344,7 +344,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .revokeOperator: self = .revokeOperator(try Self.body(line))
         case .makeLoginLink: self = .makeLoginLink(try Self.body(line))
         case .showCluster: self = .showCluster(ShowCluster())
-        case .stepDown: self = .stepDown(StepDown())
+        case .stepDown: self = .stepDown(try Self.body(line))
         case .showSelf: self = .showSelf(try Self.body(line))
         }
         try check()

@@ -197,11 +197,6 @@ public struct LoadedConfiguration: Sendable {
         if settings.shards.count > ShardSettings.countMaximum {
             complain("must have at most \(ShardSettings.countMaximum) entries", key: "shards")
         }
-        if settings.cluster.isUsed, !settings.shards.isEmpty {
-            complain(
-                "does not go with cluster.servers: a node of a cluster has one store and one log",
-                key: "shards")
-        }
         let bare = settings.listeners.first {
             $0.transport == .tls && $0.certificateFile == nil && settings.tls.certificateFile == nil
         }

@@ -82,7 +82,7 @@ public enum SettingTable {
                 + "([shards.md](shards.md)). All apps that no shard names are in the shard "
                 + "`default`, whose store is that of `dataDirectory`; the store of another shard "
                 + "is in `shards/NAME` there. None by default, at most "
-                + "\(ShardSettings.countMaximum). Not in a cluster."),
+                + "\(ShardSettings.countMaximum)."),
     ]
 
     private static let tls: [Setting] = [

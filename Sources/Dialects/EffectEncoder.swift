@@ -15,6 +15,10 @@ public struct EffectEncoder: ~Copyable {
     /// loop reports it, and removes them from here.
     public var awaitingDrain: [ConnectionID] = []
 
+    /// HOST:PORT of the node of a cluster that a client is to use whose login is refused with that
+    /// reason; empty if none is known.
+    public var serverReference: [UInt8] = []
+
     /// - Parameter packetMaximum: the largest packet of a client, which CONNACK announces.
     public init(packetMaximum: Int) {
         let packetMaximum = UInt32(packetMaximum)
@@ -100,6 +104,8 @@ public struct EffectEncoder: ~Copyable {
             mqtt.accept(connection, acceptance, version: version, in: context)
         case (.accept(let connection, let acceptance), nil):
             mrt.accept(connection, acceptance, in: context)
+        case (.refuse(let connection, .useAnotherServer, _), _):
+            redirect(connection, version: version, in: context)
         case (.refuse(let connection, let reason, _), let version?):
             mqtt.refuse(connection, reason, version: version, in: context)
         case (.refuse(let connection, let reason, let seconds), nil):
@@ -130,6 +136,26 @@ public struct EffectEncoder: ~Copyable {
             // It answers a packet that this client cannot have sent: it is left out.
             assertionFailure("\(effect) in MQTT \(String(describing: version))")
         }
+    }
+
+    /// Refuses a login whose app another node of the cluster serves.
+    private func redirect(
+        _ connection: ConnectionID, version: MQTT.Version?,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        let range = ByteRange(offset: 0, count: serverReference.count)
+        serverReference.withUnsafeBytes { reference in
+            guard let version else {
+                context.write(
+                    MRT.ConnectRefused(reason: .useAnotherServer, text: range), to: connection,
+                    from: reference)
+                return
+            }
+            var packet = MQTT.Connack(version, .useAnotherServer)
+            if version == .v5, !serverReference.isEmpty { packet.serverReference = range }
+            context.write(packet, to: connection, from: reference)
+        }
+        context.close(connection)
     }
 
     /// Writes an effect as JSON. Its clients get the answers that those of MRT get.

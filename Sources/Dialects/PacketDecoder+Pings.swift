@@ -19,9 +19,17 @@ extension PacketDecoder {
     }
 
     /// Answers the pings that were held.
-    public mutating func answerHeldPings(through host: inout some ConnectionHost & ~Copyable) {
-        for connection in heldPings { writePong(to: connection, through: &host) }
-        heldPings.removeAll()
+    ///
+    /// - Parameter mayEmit: whether those of a connection that has a socket may be answered now.
+    public mutating func answerHeldPings(
+        through host: inout some ConnectionHost & ~Copyable,
+        where mayEmit: (ConnectionID) -> Bool = { _ in true }
+    ) {
+        for connection in heldPings
+        where mayEmit(conversations.transportConnection(of: connection)) {
+            heldPings.remove(connection)
+            writePong(to: connection, through: &host)
+        }
     }
 
     private func writePong(

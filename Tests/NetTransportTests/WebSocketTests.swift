@@ -319,7 +319,7 @@ struct WebSocketTests {
         bench.loop.close(other, afterFlush: false)
         bench.turn { _, recorder in recorder.ends.count == 2 }
         mayAnswer.isGiven.store(true, ordering: .relaxed)
-        bench.loop.answerHeldPings()
+        bench.loop.answerHeldPings { _ in true }
         let stillHolds = bench.loop.hasHeldPings
         #expect(!stillHolds)
         bench.turn { _, recorder in Self.read(recorder.received[client]!).pongs == [[3]] }

@@ -56,7 +56,7 @@ extension AdministrationRefusal {
         case (nil, .topicNameInvalid): 404
         case (nil, .packetTooLarge): 413
         // A node of a cluster that is not the primary now.
-        case (nil, .serverUnavailable): 503
+        case (nil, .serverUnavailable), (nil, .useAnotherServer): 503
         // The state of what is there does not allow it, such as a limit of a number of things.
         default: 409
         }

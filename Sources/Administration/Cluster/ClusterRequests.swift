@@ -64,6 +64,37 @@ public struct ShowCluster: AdministrationRequest {
         }
     }
 
+    /// One shard of a node.
+    public struct Shard: Codable, Hashable, Sendable {
+        public var name: String
+        /// `primary`, `standby`, or `opening` before its log and its store are open.
+        public var part: String
+        public var term: UInt64
+        /// Whether the node may serve clients of the shard now.
+        public var hasLease: Bool
+        /// The record through which the store has applied the log, and how many of those that the
+        /// node has accepted are behind it.
+        public var sequence: UInt64
+        public var lagRecords: UInt64
+        /// Where the primary is that was heard lately; empty if none was.
+        public var primary: String
+        public var alarms: [String]
+
+        public init(
+            name: String, part: String, term: UInt64, hasLease: Bool, sequence: UInt64,
+            lagRecords: UInt64, primary: String, alarms: [String]
+        ) {
+            self.name = name
+            self.part = part
+            self.term = term
+            self.hasLease = hasLease
+            self.sequence = sequence
+            self.lagRecords = lagRecords
+            self.primary = primary
+            self.alarms = alarms
+        }
+    }
+
     public struct Reply: Codable, Hashable, Sendable {
         /// The node that answers is the first.
         public var nodes: [Node]
@@ -84,6 +115,9 @@ public struct ShowCluster: AdministrationRequest {
         public var lastRecord: UInt64?
         public var logByteCount: UInt64?
         public var logByteCountMaximum: UInt64?
+        /// Of a node with several shards: each of them, the default one first, whose values the
+        /// other members have. Nil with one shard.
+        public var shards: [Shard]?
 
         public init(
             nodes: [Node], term: UInt64, leaseMilliseconds: UInt64, leaseLeftMilliseconds: UInt64,
@@ -102,8 +136,10 @@ public struct ShowCluster: AdministrationRequest {
 /// Makes a primary give its place to another node.
 public struct StepDown: AdministrationRequest {
     public static let name = "cluster.step-down"
+    /// The shard that is handed over; nil for all, which ends the process of the primary.
+    public var shard: String?
 
-    public init() {}
+    public init(shard: String? = nil) { self.shard = shard }
 
     public struct Reply: Codable, Hashable, Sendable {
         public init() {}
@@ -120,7 +156,11 @@ public enum ClusterCommand: Hashable, Sendable {
         let head = try AdministrationLine.decode(AdministrationLine.RequestHead.self, from: line)
         switch head.request {
         case ShowCluster.name: self = .show(ShowCluster())
-        case StepDown.name: self = .stepDown(StepDown())
+        case StepDown.name:
+            self = .stepDown(
+                try AdministrationLine.decode(
+                    AdministrationLine.RequestLine<StepDown>.self, from: line
+                ).body)
         default:
             throw AdministrationRefusal(
                 .implementationSpecificError,

@@ -175,3 +175,14 @@ extension Records {
             lastUsedUnixSeconds: lastUsed)
     }
 }
+
+extension Token {
+    /// Whether a row of ``RecordTable/tokens`` is that of a token whose secret has this digest.
+    ///
+    /// - Parameter identifier: the row's key, which is the public part of the token.
+    public static func matches(
+        row value: [UInt8], of identifier: [UInt8], digest: Digest
+    ) -> Bool {
+        (try? Records.readToken(key: identifier, value: value))?.digest == digest
+    }
+}

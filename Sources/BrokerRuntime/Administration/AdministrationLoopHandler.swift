@@ -11,6 +11,7 @@ import Administration
 import BrokerTerms
 import NetTransport
 import Primitives
+import Threads
 
 /// Lets the administration service do what is asked for or due.
 struct AdministrationLoopHandler: LoopHandler, ~Copyable {
@@ -19,6 +20,8 @@ struct AdministrationLoopHandler: LoopHandler, ~Copyable {
     private static let systemLookMilliseconds: UInt64 = 1_000
 
     private let service: AdministrationService
+    /// Held while requests are executed: the hand-over of a shard waits for them.
+    private let operations: Locked<Void>
     private let systemIntervalMilliseconds: UInt64
     private var systemTopics = SystemTopics()
     private var nextSystemRound = Instant(milliseconds: 0)
@@ -28,7 +31,10 @@ struct AdministrationLoopHandler: LoopHandler, ~Copyable {
 
     /// - Parameter systemIntervalSeconds: the interval at which `$SYS` topics are published; 0 for
     ///   never.
-    init(service: AdministrationService, systemIntervalSeconds: Int) {
+    init(
+        service: AdministrationService, systemIntervalSeconds: Int, operations: Locked<Void>
+    ) {
+        self.operations = operations
         self.service = service
         systemIntervalMilliseconds = UInt64(systemIntervalSeconds) * 1000
     }
@@ -53,7 +59,7 @@ struct AdministrationLoopHandler: LoopHandler, ~Copyable {
             start = feed + 1
         }
         if !lines.isEmpty {
-            let replies = service.answer(lines)
+            let replies = operations.withLock { _ in service.answer(lines) }
             _ = replies.withUnsafeBytes { loop.append($0, to: connection, .required) }
         }
         return Consumption(consumed: start - Int(bytes.offset))
@@ -72,7 +78,7 @@ struct AdministrationLoopHandler: LoopHandler, ~Copyable {
 
     /// Answers messages on which a moderator has decided, and looks again while there are others.
     private func answerHeld(in loop: inout EventLoop) {
-        service.answerHeld()
+        operations.withLock { _ in service.answerHeld() }
         guard service.requests.hasHeld else { return }
         loop.nextWake = min(
             loop.nextWake, loop.now.advanced(byMilliseconds: Self.heldLookMilliseconds))
@@ -85,7 +91,8 @@ struct AdministrationLoopHandler: LoopHandler, ~Copyable {
             loop.nextWake = min(loop.nextWake, due)
             return
         }
-        service.answerInterfaces(at: loop.now)
+        let now = loop.now
+        operations.withLock { _ in service.answerInterfaces(at: now) }
         loop.nextWake = min(loop.nextWake, service.interfaces.queue.nextRefusal ?? .never)
     }
 
@@ -125,9 +132,12 @@ struct AdministrationLoopHandler: LoopHandler, ~Copyable {
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
     ) {}
     mutating func woken(in loop: inout EventLoop) {
-        service.writeMetrics(at: loop.now)
-        service.answerRequests()
-        service.answerInterfaces(at: loop.now)
+        let now = loop.now
+        operations.withLock { _ in
+            service.writeMetrics(at: now)
+            service.answerRequests()
+            service.answerInterfaces(at: now)
+        }
     }
     mutating func stopping(in loop: inout EventLoop) {}
 }

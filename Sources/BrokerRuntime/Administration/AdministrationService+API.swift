@@ -97,10 +97,12 @@ extension AdministrationService {
                 return own.object(replying: try showSelf(credential))
             }
             if case .startTrace(let start) = command {
+                try checkPlace(of: start.app)
                 return start.object(
                     replying: try serving(start.app).start(
                         start, by: credential.principal.description))
             }
+            if let app = command.app { try checkPlace(of: app) }
             let service = command.app.map(serving) ?? self
             if command.revisesMessage {
                 return try service.advance(command, of: request, by: credential)

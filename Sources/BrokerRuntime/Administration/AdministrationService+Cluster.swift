@@ -6,12 +6,42 @@ import Threads
 
 extension AdministrationService {
     func showCluster() throws(AdministrationRefusal) -> ShowCluster.Reply {
+        if !shardNodes.isEmpty { return shardNodes.show() }
         let (gate, view) = try clusterParts()
         return gate.show(from: view.withLock { $0 })
     }
 
-    func clusterView() throws(AdministrationRefusal) -> Locked<ClusterView> {
-        try clusterParts().view
+    func stepDown(_ request: StepDown) throws(AdministrationRefusal) -> StepDown.Reply {
+        if !shardNodes.isEmpty { return try shardNodes.stepDown(request) }
+        if let shard = request.shard {
+            throw AdministrationRefusal(
+                .implementationSpecificError,
+                "this node has no shards, and so none named \(shard)", cause: .unknown)
+        }
+        return try clusterParts().view.stepDown()
+    }
+
+    /// Refuses a request about an app whose shard another node of the cluster serves.
+    func checkPlace(of app: String) throws(AdministrationRefusal) {
+        guard let core = shards.elsewhere(app) else {
+            // What another node has changed since is not here.
+            guard shards.cores.count == 1 || shards[app].gate?.mayEmit ?? true else {
+                throw AdministrationRefusal(
+                    .serverUnavailable,
+                    "this node has no lease for the shard \(shards.name(ofApp: app)) now")
+            }
+            return
+        }
+        core.countRedirection()
+        let primary = core.primaryAddresses
+        let address = String(
+            decoding: primary.web.isEmpty ? primary.client : primary.web, as: UTF8.self)
+        throw AdministrationRefusal(
+            .useAnotherServer,
+            "this node is a standby of the shard \(shards.name(ofApp: app)), which has the app "
+                + "\"\(app)\""
+                + (address.isEmpty
+                    ? ", and no primary is known" : "; its primary is \(address)"))
     }
 
     private func clusterParts() throws(AdministrationRefusal) -> (

@@ -25,7 +25,7 @@ extension AdministrationService {
         of descriptions: [SessionDescription], to sessions: inout [ListSessions.Session]
     ) {
         let places = shared.places(of: descriptions.compactMap(\.connection))
-        let now = clock.moment().instant
+        let now = loopClock.moment().instant
         for (index, description) in descriptions.enumerated() {
             sessions[index].credential = description.credential.map(ShowUser.Credential.init)
             guard let connection = description.connection, let place = places[connection] else {

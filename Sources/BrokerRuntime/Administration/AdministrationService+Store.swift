@@ -17,6 +17,12 @@ extension AdministrationService {
                 "\(request.directory) is among the stores of the shards, where the next start "
                     + "would take the backup for one")
         }
+        for (place, core) in shards.cores.enumerated()
+        where !core.leads && core.standbyRows.withLock({ $0 == nil }) {
+            throw AdministrationRefusal(
+                .unspecifiedError,
+                "the store of the shard \(shards.map.names[place]) is not open yet")
+        }
         do throws(StoreError) {
             let status = try backups.start(request.directory) { [shards] place in
                 shards.cores[place].writerSignal.notify()

@@ -14,7 +14,8 @@ struct AdministrationService {
     let shards: Shards
     /// The shard whose apps the operations concern.
     var place = 0
-    let clock: BrokerClock
+    /// The clock of the event loops: for what no store keeps.
+    let loopClock: BrokerClock
     let log: LogWriter
     let backups: BackupRunner
     let listeners: ListenerSet
@@ -27,6 +28,7 @@ struct AdministrationService {
     let credentials: APICredentials
     let passwords: PasswordVerifier
     let traces: TraceRegistry
+    let shardNodes: [ShardNode]
     let interfaces: SourceServices
     let queueDepths = QueueDepths()
     let started: Moment
@@ -39,10 +41,11 @@ struct AdministrationService {
         shards: Shards, clock: BrokerClock, log: LogWriter, backups: BackupRunner,
         listeners: ListenerSet, web: WebServices, trust: ClientTrust, rates: ClientRates,
         reloads: ReloadRequests, passwords: PasswordVerifier, traces: TraceRegistry,
-        version: String
+        shardNodes: [ShardNode] = [], version: String
     ) {
         self.passwords = passwords
         self.traces = traces
+        self.shardNodes = shardNodes
         metrics = web.metrics
         requests = web.requests
         operators = web.operators
@@ -54,7 +57,7 @@ struct AdministrationService {
         self.listeners = listeners
         self.trust = trust
         self.shards = shards
-        self.clock = clock
+        loopClock = clock
         self.log = log
         self.version = version
         started = clock.moment()
@@ -62,6 +65,9 @@ struct AdministrationService {
 
     /// The core of the shard.
     var shared: SharedBroker { shards.cores[place] }
+
+    /// The clock of the shard.
+    var clock: BrokerClock { loopClock.shifted(byMilliseconds: shared.offsetMilliseconds) }
 
     /// The service for the shard that has an app, whether there is such an app or not.
     func serving(_ app: String) -> AdministrationService {
@@ -80,6 +86,7 @@ struct AdministrationService {
             do throws(AdministrationRefusal) {
                 let command = try AdministrationCommand(line: line)
                 if case .sendMessage(let request) = command {
+                    try checkPlace(of: request.app)
                     sends.append((request, try serving(request.app).begin(request)))
                     guard sends.count == AdministrationLine.requestsTogetherMaximum else {
                         continue
@@ -139,6 +146,7 @@ struct AdministrationService {
     func execute(
         _ command: AdministrationCommand, replyingAs form: ReplyForm
     ) throws(AdministrationRefusal) -> [UInt8] {
+        if let app = command.app { try checkPlace(of: app) }
         let service = command.app.map(serving) ?? self
         return try service.carryOut(command, replyingAs: form)
     }
@@ -233,15 +241,17 @@ struct AdministrationService {
         case .revokeOperator(let request): return answer(request, with: try revoke(request))
         case .makeLoginLink(let request): return answer(request, with: try makeLink(request))
         case .showCluster(let request): return answer(request, with: try showCluster())
-        case .stepDown(let request): return answer(request, with: try clusterView().stepDown())
+        case .stepDown(let request): return answer(request, with: try stepDown(request))
         case .showSelf(let request): return answer(request, with: try showSelf(nil))
         }
     }
 
     /// What it does while a change waits for the log of a cluster. It must not wait itself.
-    func serveMeanwhile(at now: Instant) {
+    ///
+    /// - Parameter core: the one that it waits for.
+    func serveMeanwhile(at now: Instant, of core: SharedBroker) {
         writeMetrics(at: now)
-        guard !mayAnswer else { return }
+        guard let gate = core.gate, !gate.mayEmit else { return }
         var refusing = self
         refusing.refusesRequests = true
         refusing.answerRequests()
@@ -250,7 +260,12 @@ struct AdministrationService {
 
     /// Whether the broker may answer: what another node of its cluster has changed since is not
     /// here.
-    var mayAnswer: Bool { !refusesRequests && shared.gate?.mayEmit ?? true }
+    var mayAnswer: Bool {
+        guard !refusesRequests else { return false }
+        guard shards.cores.count > 1 else { return shared.gate?.mayEmit ?? true }
+        // Requests about an app ask its shard: see ``checkPlace(of:)``.
+        return true
+    }
 
     /// What the statistics are read from, at this moment.
     private func statisticsSources() -> StatisticsSources {
@@ -275,7 +290,7 @@ struct AdministrationService {
     func statistics() -> BrokerStatistics { statistics(from: statisticsSources()) }
 
     private func statistics(from sources: StatisticsSources) -> BrokerStatistics {
-        let uptime = clock.moment().instant.milliseconds(since: started.instant) / 1000
+        let uptime = loopClock.moment().instant.milliseconds(since: started.instant) / 1000
         return BrokerStatistics(version: version, uptimeSeconds: uptime, from: sources)
     }
 
@@ -322,10 +337,11 @@ struct AdministrationService {
     func publish(_ topics: inout SystemTopics, at instant: Instant) {
         let sources = statisticsSources()
         let values = topics.values(statistics(from: sources), from: sources, at: instant)
-        let now = clock.moment()
+        let now = loopClock.moment()
         for core in shards.cores {
             core.enter { state in
-                state.broker.publishSystem(values, at: now, effects: &state.effects)
+                state.broker.publishSystem(
+                    values, at: core.local(now), effects: &state.effects)
             }
         }
     }

@@ -14,19 +14,22 @@ final class ClusterAdministration {
     private let handle: LoopHandle
     private let thread: Thread
 
-    init(_ node: ClusterNode) throws(StartError) {
+    /// - Parameter answer: the reply to the line of a request.
+    init(
+        _ settings: BrokerSettings, log: LogWriter, fail: @escaping BrokerServer.Failure,
+        answer: @escaping @Sendable ([UInt8]) -> [UInt8]
+    ) throws(StartError) {
         let handle: LoopHandle
         let listener: Listener
         do throws(TransportError) {
             handle = try LoopHandle()
             listener = try Listener(
-                unixPath: "\(node.settings.dataDirectory)/\(ClusterLine.socketName)")
+                unixPath: "\(settings.dataDirectory)/\(ClusterLine.socketName)")
         } catch {
             throw .transport(error)
         }
         self.handle = handle
-        let handler = Box(ClusterLoopHandler(node))
-        let (log, fail) = (node.log, node.fail)
+        let handler = Box(ClusterLoopHandler(answer))
         thread = Thread(name: "cluster-admin") {
             var configuration = EventLoop.Configuration()
             configuration.connectionsMaximum = ClusterLimits.administratorsMaximum
@@ -51,9 +54,9 @@ final class ClusterAdministration {
 
 /// Reads requests and writes replies.
 private struct ClusterLoopHandler: LoopHandler, ~Copyable {
-    private let node: ClusterNode
+    private let answer: @Sendable ([UInt8]) -> [UInt8]
 
-    init(_ node: ClusterNode) { self.node = node }
+    init(_ answer: @escaping @Sendable ([UInt8]) -> [UInt8]) { self.answer = answer }
 
     mutating func opened(
         _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
@@ -66,7 +69,7 @@ private struct ClusterLoopHandler: LoopHandler, ~Copyable {
     ) -> Consumption {
         var start = Int(bytes.offset)
         while let feed = loop.arena[start..<bytes.endOffset].firstIndex(of: UInt8(ascii: "\n")) {
-            let reply = node.answer(Array(loop.arena[start..<feed]))
+            let reply = answer(Array(loop.arena[start..<feed]))
             _ = reply.withUnsafeBytes { loop.append($0, to: connection, .required) }
             start = feed + 1
         }
@@ -90,12 +93,18 @@ private struct ClusterLoopHandler: LoopHandler, ~Copyable {
 
 extension ClusterNode {
     /// Executes the request in a line and returns the line with its reply.
-    fileprivate func answer(_ line: [UInt8]) -> [UInt8] {
+    func answer(_ line: [UInt8]) -> [UInt8] {
         do throws(AdministrationRefusal) {
             switch try ClusterCommand(line: line) {
             case .show(let request):
                 return request.line(replying: gate.show(from: view.withLock { $0 }))
-            case .stepDown(let request): return request.line(replying: try view.stepDown())
+            case .stepDown(let request):
+                if let shard = request.shard {
+                    throw AdministrationRefusal(
+                        .implementationSpecificError,
+                        "this node has no shards, and so none named \(shard)", cause: .unknown)
+                }
+                return request.line(replying: try view.stepDown())
             }
         } catch {
             return error.line

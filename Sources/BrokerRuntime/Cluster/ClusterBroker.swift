@@ -34,6 +34,11 @@ public enum ClusterBroker {
     ) throws(StartError) -> End {
         guard let opener else { throw .cluster(ClusterFounding.noClient) }
         let settings = configuration.settings
+        guard settings.shards.isEmpty else {
+            return try serveShards(
+                configuration, version: version, log: log, opener: opener, until: &signals,
+                fail: fail, load: load)
+        }
         guard
             let node = try wait(
                 settings, log: log, opener: opener, until: &signals, fail: fail)
@@ -102,11 +107,12 @@ public enum ClusterBroker {
 }
 
 /// The attempts to open a node's log and store.
-private struct Opening {
+struct Opening {
     private let settings: BrokerSettings
     private let opener: ClusterLogOpener
     private let log: LogWriter
-    private let signal = WakeSignal()
+    private let signal: WakeSignal
+    private let shard: ShardNode?
     private var opened: OpenedLog?
     private var lastLine = ""
     private var nextLineMilliseconds: UInt64 = 0
@@ -116,7 +122,13 @@ private struct Opening {
     /// Set while a copy is needed: of the cluster of the store, or of any.
     private var wanted: (cluster: StoreIdentity?, reason: String)?
 
-    init(_ settings: BrokerSettings, opener: ClusterLogOpener, log: LogWriter) {
+    /// - Parameter shard: the shard of the settings; nil if the process has one.
+    init(
+        _ settings: BrokerSettings, opener: ClusterLogOpener, log: LogWriter,
+        shard: ShardNode? = nil
+    ) {
+        self.shard = shard
+        signal = shard?.gate.nodeSignal ?? WakeSignal()
         self.settings = settings
         self.opener = opener
         self.log = log
@@ -139,11 +151,12 @@ private struct Opening {
             return nil
         }
         let node = ClusterNode(
-            settings, store: store, log: nodeLog, signal: signal, writer: log, fail: fail)
+            settings, store: store, log: nodeLog, signal: signal, writer: log, shard: shard,
+            fail: fail)
         log.write(
             .info, .clusterStandby,
             fields: [
-                "node": .text(node.name),
+                "node": .text(node.logName),
                 "sequence": .number(node.view.withLock { $0.applied.raw }),
             ])
         return node
@@ -207,6 +220,7 @@ private struct Opening {
         guard text != lastLine || now >= nextLineMilliseconds else { return }
         lastLine = text
         nextLineMilliseconds = now + ClusterLimits.openingLogMilliseconds
-        log.write(.warning, .clusterWaiting, fields: ["detail": .text(text)])
+        let detail = shard.map { "shard \($0.name): \(text)" } ?? text
+        log.write(.warning, .clusterWaiting, fields: ["detail": .text(detail)])
     }
 }

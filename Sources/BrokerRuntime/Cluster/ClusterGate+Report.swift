@@ -111,6 +111,14 @@ extension ClusterView {
 extension Locked<ClusterView> {
     /// Stops this broker as SIGTERM does; the exit code makes the service manager start it again.
     func stepDown() throws(AdministrationRefusal) -> StepDown.Reply {
+        try checkStepDown()
+        withLock { $0.isAskedToStepDown = true }
+        kill(getpid(), SIGTERM)
+        return StepDown.Reply()
+    }
+
+    /// Refuses what would leave the log without a primary.
+    func checkStepDown() throws(AdministrationRefusal) {
         let now = ClusterGate.nowMilliseconds
         let refusal: String? = withLock { view in
             guard view.part == .primary else { return "this node is not the primary" }
@@ -122,11 +130,8 @@ extension Locked<ClusterView> {
             guard lag <= ClusterLimits.stepDownLagMaximum else {
                 return "each standby lacks \(lag) records or more: a takeover would wait for them"
             }
-            view.isAskedToStepDown = true
             return nil
         }
         if let refusal { throw AdministrationRefusal(.implementationSpecificError, refusal) }
-        kill(getpid(), SIGTERM)
-        return StepDown.Reply()
     }
 }

@@ -39,6 +39,9 @@ enum ClusterLimits {
     /// Milliseconds that the founding of a cluster waits for servers without a leader: they elect
     /// one within about five seconds of the start of the last one.
     static let foundingMilliseconds: UInt64 = 20_000
+    /// Milliseconds that the hand-over of one shard waits for its last results and for its clients:
+    /// an append takes a few. After that it goes on as after a crash.
+    static let leaveMilliseconds: UInt64 = 5_000
     /// Milliseconds that a node which gives its place up waits for its last append.
     static let resignMilliseconds: UInt64 = 2_000
     /// Milliseconds without a lease after which a primary that is told to stop ends like one that

@@ -61,7 +61,7 @@ extension ClusterNode {
             log.write(
                 .error, .clusterFenced,
                 fields: [
-                    "node": .text(name),
+                    "node": .text(logName),
                     "detail": "a batch without sends does not fit into a record of the log",
                 ])
             fail(.other)
@@ -101,8 +101,11 @@ extension ClusterNode {
     func maintain() throws(StoreError) {
         guard let store else { return }
         copies.serve(store.value)
-        guard let serving else { return }
-        serving.backups.serve(store.value, of: 0)
+        guard let serving else {
+            serveBackup(store)
+            return
+        }
+        serving.backups.serve(store.value, of: serving.place)
         let now = serving.clock.moment().instant
         guard store.value.keepsPages(at: now), !serving.backups.isRunning,
             !copies.isMaking

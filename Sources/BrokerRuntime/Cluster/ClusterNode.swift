@@ -27,10 +27,13 @@ final class ClusterNode: @unchecked Sendable {
         let shared: SharedBroker
         let clock: BrokerClock
         let backups: BackupRunner
+        var place = 0
     }
 
     let gate: ClusterGate
-    let view = Locked(ClusterView())
+    let view: Locked<ClusterView>
+    /// Nil in a process with one shard.
+    private let shard: ShardNode?
     let settings: BrokerSettings
     let life: NodeLife
     let cluster: StoreIdentity
@@ -88,7 +91,8 @@ final class ClusterNode: @unchecked Sendable {
     /// Begins as a standby.
     init(
         _ settings: BrokerSettings, store: Box<LMDBQueueStore>, log nodeLog: any NodeLog,
-        signal: WakeSignal, writer: LogWriter, fail: @escaping BrokerServer.Failure
+        signal: WakeSignal, writer: LogWriter, shard: ShardNode? = nil,
+        fail: @escaping BrokerServer.Failure
     ) {
         guard let position = store.value.position else {
             preconditionFailure("a store of no cluster, \(store.value.identity)")
@@ -98,7 +102,10 @@ final class ClusterNode: @unchecked Sendable {
         self.nodeLog = nodeLog
         sharedLog = nodeLog
         log = writer
-        gate = ClusterGate(nodeSignal: signal, view: view)
+        self.shard = shard
+        let view = shard?.view ?? Locked(ClusterView())
+        self.view = view
+        gate = shard?.gate ?? ClusterGate(nodeSignal: signal, view: view)
         cluster = position.cluster
         life = NodeLife(
             name: Array((settings.cluster.node ?? "").utf8), life: SystemRandom.number(),
@@ -116,7 +123,7 @@ final class ClusterNode: @unchecked Sendable {
         copies = CopyService(
             settings.dataDirectory, of: position.cluster, log: writer,
             wakeNode: { signal.notify() },
-            firstRecord: { [view] in view.withLock { $0.log?.first } })
+            firstRecord: { view.withLock { $0.log?.first } })
         view.withLock { view in
             view.own = ClusterView.Own(
                 name: settings.cluster.node ?? "", address: settings.cluster.address ?? "",
@@ -125,13 +132,22 @@ final class ClusterNode: @unchecked Sendable {
                 durability: settings.cluster.durability.rawValue)
             view.applied = position.sequence
         }
+        shard?.standbyRows.withLock { $0 = store.value.makeRowReader() }
     }
 
+    /// The node in the log, with its shard if there are several.
+    var logName: String { shard.map { "\(name)/\($0.name)" } ?? name }
+
     func start() throws(StartError) {
-        administration = try ClusterAdministration(self)
+        if shard == nil {
+            administration = try ClusterAdministration(settings, log: log, fail: fail) {
+                self.answer($0)
+            }
+        }
+        let suffix = shard.map { $0.place == 0 ? "" : "-\($0.place)" } ?? ""
         threads = [
-            Thread(name: "store") { self.run() },
-            Thread(name: "cluster") { self.watch() },
+            Thread(name: "store\(suffix)") { self.run() },
+            Thread(name: "cluster\(suffix)") { self.watch() },
         ]
         sharedLog.answerQuestions(to: life.life) { [copies] in copies.answer($0) }
     }
@@ -167,10 +183,24 @@ final class ClusterNode: @unchecked Sendable {
         watchSignal.stop()
         for thread in threads { thread.join() }
         threads = []
-        copies.stopMaking()
+        closeStore()
         administration?.stop()
         administration = nil
         sharedLog.stop()
+    }
+
+    /// Takes a snapshot for a backup of all shards of the process.
+    func serveBackup(_ store: Box<LMDBQueueStore>) {
+        if let shard { shard.parts?.backups.serve(store.value, of: shard.place) }
+    }
+
+    /// Closes the store, of which nobody reads any more.
+    private func closeStore() {
+        shard?.standbyRows.withLock { $0 = nil }
+        copies.stopMaking()
+        if let shard { shard.parts?.backups.end(of: shard.place) }
+        store = nil
+        serving = nil
     }
 
     // MARK: The node's thread
@@ -220,7 +250,7 @@ final class ClusterNode: @unchecked Sendable {
         log.write(
             .error, .clusterFenced,
             fields: [
-                "node": .text(name),
+                "node": .text(logName),
                 "detail": "it stops, and the log does not answer: what nobody was told of is lost",
             ])
         fail(.deposed)
@@ -303,7 +333,7 @@ final class ClusterNode: @unchecked Sendable {
         log.write(
             .warning, .clusterWarning,
             fields: [
-                "node": .text(name),
+                "node": .text(logName),
                 "detail": .text(
                     "the log is full, so that this node cannot take over: it removes records that "
                         + "two stores have; start the other standby, or give the stream more room "
@@ -329,11 +359,10 @@ final class ClusterNode: @unchecked Sendable {
     private func lead(_ term: Term) throws(StoreError) {
         try applyWaiting()
         try writePosition(isDue: true)
-        copies.stopMaking()
-        store = nil
+        closeStore()
         log.write(
             .info, .clusterPrimary,
-            fields: ["node": .text(name), "term": .number(term.raw)])
+            fields: ["node": .text(logName), "term": .number(term.raw)])
         inbox.withLock { $0.isLeading = true }
         leadSignal.notify()
         watchSignal.notify()
@@ -344,7 +373,7 @@ final class ClusterNode: @unchecked Sendable {
         _ = gate.publish(begun: 0, confirmed: 0, leaseEnd: 0)
         log.write(
             .error, .clusterFenced,
-            fields: ["node": .text(name), "detail": .text(cause.explanation)])
+            fields: ["node": .text(logName), "detail": .text(cause.explanation)])
         fail(cause.isRemediedByRestart ? .deposed : .store)
     }
 
@@ -353,7 +382,7 @@ final class ClusterNode: @unchecked Sendable {
         log.write(
             .error, .clusterFenced,
             fields: [
-                "node": .text(name),
+                "node": .text(logName),
                 "detail": .text(
                     "the log has forgotten records that this store lacks: the next start gets a "
                         + "copy of another node's store"),
@@ -372,7 +401,7 @@ final class ClusterNode: @unchecked Sendable {
         _ = gate.publish(begun: 0, confirmed: 0, leaseEnd: 0)
         guard replica.isSettled else { return }
         announce(.resigned, through: replica.received.sequence)
-        log.write(.info, .clusterResigned, fields: ["node": .text(name)])
+        log.write(.info, .clusterResigned, fields: ["node": .text(logName)])
     }
 
     var name: String { settings.cluster.node ?? "" }
@@ -409,7 +438,7 @@ final class ClusterNode: @unchecked Sendable {
         log.write(
             .error, .clusterFenced,
             fields: [
-                "node": .text(name),
+                "node": .text(logName),
                 "detail": .text(
                     "cluster.leaseMilliseconds is \(own), and \(report.leaseMilliseconds) on the "
                         + "node \(peer), which is the primary: it has to be the same"),

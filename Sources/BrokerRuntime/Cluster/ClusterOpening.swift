@@ -170,8 +170,29 @@ public enum ClusterFounding {
         guard settings.cluster.isUsed else {
             throw .cluster("--found-cluster needs cluster.servers in the configuration")
         }
-        let opened = try open(settings.cluster, opener, tell)
-        defer { opened.log.stop() }
+        let map = ShardMap(settings.shards)
+        let layout = ShardLayout(settings, in: settings.dataDirectory)
+        try layout.checkNames()
+        // All streams are looked at before the first store is changed.
+        var logs: [OpenedLog] = []
+        defer { for opened in logs { opened.log.stop() } }
+        for place in 0..<map.count {
+            let own = map.settings(of: place, settings)
+            let opened = try open(own.cluster, opener, tell)
+            logs.append(opened)
+            try checkEmpty(opened, own)
+        }
+        var lines: [String] = []
+        for place in 0..<map.count {
+            if place == 1 { try layout.makeFolder() }
+            lines.append(try found(map.settings(of: place, settings), logs[place]))
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    private static func checkEmpty(
+        _ opened: OpenedLog, _ settings: BrokerSettings
+    ) throws(StartError) {
         guard let state = opened.log.readState() else {
             throw .cluster("the servers do not describe the stream \(settings.cluster.stream)")
         }
@@ -180,6 +201,12 @@ public enum ClusterFounding {
                 "the stream \(settings.cluster.stream) has \(state.last.raw) records: it is the "
                     + "log of a cluster already")
         }
+    }
+
+    /// Founds the cluster of one shard.
+    private static func found(
+        _ settings: BrokerSettings, _ opened: OpenedLog
+    ) throws(StartError) -> String {
         let known: ReplicaPosition?
         do throws(StoreError) {
             known = try join(settings)
@@ -232,11 +259,19 @@ public enum ClusterFounding {
     public static func copy(
         _ settings: BrokerSettings, to destination: String
     ) throws(StartError) -> String {
+        let map = ShardMap(settings.shards)
         do throws(StoreError) {
-            let report = try LMDBQueueStore.copy(
-                directory: settings.dataDirectory, to: destination, isNode: true,
-                options: StoreOptions(settings))
-            return "\(destination) has a copy of the node's store, \(report.byteCount) bytes: make "
+            let reports = try ShardCopies.make(map, in: destination) {
+                (place, directory) throws(StoreError) in
+                let own = map.settings(of: place, settings)
+                return try LMDBQueueStore.copy(
+                    directory: own.dataDirectory, to: directory,
+                    besides: place == 0 && map.count > 1 ? [ShardMap.folder] : [], isNode: true,
+                    options: StoreOptions(own))
+            }
+            let byteCount = reports.reduce(0) { $0 + $1.byteCount }
+            let stores = map.count == 1 ? "store" : "\(map.count) stores"
+            return "\(destination) has a copy of the node's \(stores), \(byteCount) bytes: make "
                 + "it the data directory of another node"
         } catch {
             throw .store(error)

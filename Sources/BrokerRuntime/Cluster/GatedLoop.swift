@@ -1,10 +1,11 @@
-// The effects of one event loop of a primary, from the core until they may leave. They leave in the
-// order of the decisions.
+// The effects of one core in one event loop of a primary, from the core until they may leave. They
+// leave in the order of the decisions. Each core has a lease of its own, so that one whose log does
+// not answer holds up no other.
 
 import BrokerCore
 
-/// The effects of one loop that wait.
-struct GatedLoop: ~Copyable {
+/// The effects of one core in one loop that wait.
+final class GatedLoop {
     /// The effects of one turn.
     private final class Entry {
         /// Nil if the lease is enough.
@@ -26,11 +27,25 @@ struct GatedLoop: ~Copyable {
     private(set) var heldByteCount = 0
     /// Whether the gate counts this loop among the full ones.
     private var isToldFull = false
+    /// Whether the connections of the shard are to be closed, because another node is to serve it,
+    /// and whether they were.
+    var isClosing = false
+    var hasClosed = false
+    /// Whether the core is that of a standby: what it says needs no lease, and what it said as the
+    /// primary may not leave any more.
+    var isOfStandby = false {
+        didSet {
+            guard isOfStandby, !oldValue else { return }
+            waiting.removeAll()
+            first = 0
+            heldByteCount = 0
+        }
+    }
 
     init(_ gate: ClusterGate?) { self.gate = gate }
 
-    /// Whether so much waits, here or in another loop, that this loop reads no more: what it reads
-    /// becomes effects of any loop.
+    /// Whether so much waits, here or in another loop, that this loop reads no more from the
+    /// connections of the core: what it reads becomes effects of any loop.
     var holdsInput: Bool { gate?.hasFullLoop ?? false }
 
     /// Whether anything may leave now.
@@ -38,8 +53,11 @@ struct GatedLoop: ~Copyable {
 
     private var count: Int { waiting.count - first }
 
+    /// Whether nothing waits.
+    var isEmpty: Bool { count == 0 }
+
     /// Takes the effects of a turn.
-    mutating func add(_ effects: inout LoopEffects) {
+    func add(_ effects: inout LoopEffects) {
         guard !effects.isEmpty else { return }
         let entry: Entry
         if count < ClusterLimits.spareEffectsMaximum {
@@ -62,7 +80,7 @@ struct GatedLoop: ~Copyable {
     }
 
     /// Moves the first effects that may leave now into an empty buffer; false if none may.
-    mutating func takeFirst(into effects: inout LoopEffects) -> Bool {
+    func takeFirst(into effects: inout LoopEffects) -> Bool {
         guard first < waiting.count, let entry = waiting[first],
             gate?.mayLeave(entry.mark) ?? true
         else { return false }
@@ -81,7 +99,7 @@ struct GatedLoop: ~Copyable {
     /// Tells the other loops whether too much waits here.
     ///
     /// - Returns: whether they have to look, because no loop is full any more.
-    mutating func tellFull() -> Bool {
+    func tellFull() -> Bool {
         let isFull = heldByteCount > ClusterLimits.gatedByteCountMaximum
         guard isFull != isToldFull, let gate else { return false }
         isToldFull = isFull

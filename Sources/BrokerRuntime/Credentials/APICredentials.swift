@@ -53,6 +53,8 @@ struct APICredentials: Sendable {
     /// Why there is no credential.
     struct Refusal: Error {
         let detail: String
+        /// The core of the shard whose standby knows the credential; nil if none does.
+        var elsewhere: SharedBroker?
     }
 
     /// Whether a credential has the form of an operator's token: it is no key of an app, no token
@@ -104,7 +106,10 @@ struct APICredentials: Sendable {
         }
         // The look-ups of keys and tokens are those of logins: hash tables.
         guard let holder = shards.holder(of: presented, unixSeconds: now) else {
-            throw refusal
+            guard let place = shards.standbyPlace(of: presented) else { throw refusal }
+            throw Refusal(
+                detail: "another node of the cluster serves this app",
+                elsewhere: shards.cores[place])
         }
         return .presented(presented, holder)
     }

@@ -146,6 +146,10 @@ struct CredentialVerifier: Authenticator, ~Copyable {
             refusals.append((connection, TrustRefusal("the name or the password is too long")))
             return .refused(.badUserNameOrPassword)
         }
+        if passwords.isElsewhere(login.app) {
+            refusals.append((connection, TrustRefusal("another node serves the app's shard")))
+            return .refused(.useAnotherServer)
+        }
         let outcome = passwords.verify(connection) {
             PasswordVerifier.Login(
                 connection: connection, app: login.app, name: login.userName,

@@ -31,6 +31,9 @@ struct PasswordLogins: ~Copyable {
     /// When the next refusal is due; nil if none is.
     var nextDeadline: Instant? { refusals.nextDeadline }
 
+    /// Whether another node of the cluster serves an app, whose passwords are not known here.
+    func isElsewhere(_ app: [UInt8]) -> Bool { verifier?.isElsewhere(app) ?? false }
+
     /// What is known of a login. It is asked again when reading from the connection continues.
     ///
     /// - Parameter login: called if the login is new.

@@ -92,6 +92,11 @@ package final class PasswordVerifier: Sendable {
         signals = (0..<Self.threadCount).map { _ in WakeSignal() }
     }
 
+    /// Whether another node of the cluster serves an app.
+    func isElsewhere(_ app: [UInt8]) -> Bool {
+        shards.elsewhere(String(decoding: app, as: UTF8.self)) != nil
+    }
+
     var current: Counts { counts.withLock { $0 } }
 
     /// Starts the threads.

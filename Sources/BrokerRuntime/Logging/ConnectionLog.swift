@@ -98,6 +98,11 @@ package struct ConnectionLog: LogSink, ~Copyable {
 
     package mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode) {
         if reason.refusesLogin { refusedLoginCount += 1 }
+        takeRedirection(connection, reason)
+    }
+
+    /// The same for a client that another node of the cluster serves, which the node counts.
+    mutating func takeRedirection(_ connection: ConnectionID, _ reason: ReasonCode) {
         let known = names[connection]
         pending.append(
             Pending(

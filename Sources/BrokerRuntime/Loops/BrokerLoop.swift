@@ -68,8 +68,8 @@ package protocol BrokerLoop: ConnectionHost, ~Copyable {
 
     /// Whether the transport holds pings that may not be answered yet.
     var hasHeldPings: Bool { get }
-    /// Answers them.
-    mutating func answerHeldPings()
+    /// Answers those of the connections for which `mayEmit` is true.
+    mutating func answerHeldPings(where mayEmit: (ConnectionID) -> Bool)
 }
 
 extension EventLoop: BrokerLoop {

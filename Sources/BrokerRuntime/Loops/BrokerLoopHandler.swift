@@ -11,23 +11,23 @@ import WireFormat
 
 /// Handles the events of one event loop for the broker.
 package struct BrokerLoopHandler: LoopHandler, ~Copyable {
-    private let loopIndex: UInt8
+    let loopIndex: UInt8
     /// The core of the first shard, and what all shards share.
-    private let shared: SharedBroker
+    let shared: SharedBroker
     /// The other cores; nil if there is one.
-    private let others: LoopShards?
+    let others: LoopShards?
     private let clock: BrokerClock
     var decoder: PacketDecoder
-    private var encoder: EffectEncoder
+    var encoder: EffectEncoder
     private var verifier: CredentialVerifier
     private let identityProofs: IdentityProofs
-    private var connectionLog: ConnectionLog
+    var connectionLog: ConnectionLog
     /// Connections of web listeners that do not speak WebSocket yet.
     private var web: WebConnections
     /// Connections that speak for another system.
     let sockets: SourceSockets
     /// The effects for this loop while they are carried out; empty otherwise.
-    private var effects = LoopEffects()
+    var effects = LoopEffects()
     private let packetMaximum: Int
     private let rates: ClientRates
     private var limiter = RateLimiter()
@@ -51,13 +51,15 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     private var isStopping = false
     /// Whether there is a trace. Without one, this test is all that a read and a turn pay for it.
     private var isTracing = false
-    /// In a cluster, the effects that may not leave yet.
-    private var gated: GatedLoop
-    private let isGated: Bool
+    /// In a cluster, the effects of the first core that may not leave yet.
+    let gated: GatedLoop
+    let isGated: Bool
+    /// Cores that have so many of them that their connections are not read.
+    var fullCoreCount = 0
     /// Connections that are not read because too many effects wait in a cluster.
-    private var held: [ConnectionID] = []
+    var held: [ConnectionID] = []
     /// Whether bytes stay unread: the broker is stopping, or too many effects wait.
-    private var holdsInput = false
+    var holdsInput = false
     private let tracer: LoopTracer
     private var meter = ActivityMeter()
     /// Where the next look for slow readers begins.
@@ -124,12 +126,12 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         if !sockets.isEmpty, sockets.contains(connection) {
             return receivedMessages(bytes, from: connection, in: &loop)
         }
-        if holdsInput {
+        if holdsInput, isDrained || gate(of: connection).holdsInput {
             loop.pauseReading(connection, for: .handler)
             if !isDrained { held.append(connection) }
             return Consumption(consumed: 0)
         }
-        if isGated { decoder.holdsPings = !gated.mayEmit }
+        if isGated { decoder.holdsPings = !gate(of: connection).mayEmit }
         noteRequest(bytes, from: connection, in: loop)
         let values = rates.values
         // Before login, the transport limits the bytes of a connection.
@@ -298,7 +300,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             loop.close(connection, afterFlush: sockets.contains(connection))
         case .keepAlive where !web.isEmpty && web.isStream(connection):
             // The client sends nothing; what is sent to it shows whether it is there.
-            web.sendComment(to: connection, isHeld: !gated.mayEmit, in: &loop)
+            web.sendComment(
+                to: connection, isHeld: !gate(of: connection).mayEmit, in: &loop)
         case .keepAlive:
             decoder.events.append(.peerFaulted(connection, .keepAliveTimeout))
         }
@@ -386,6 +389,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         reportDrained(&loop)
         web.endTurn(&loop)
         subscribeStreams(&loop)
+        if isGated { answerHeldPings(in: &loop) }
         guard isDue || isWoken || !decoder.events.isEmpty || hasWaiting else { return }
         isWoken = false
         if work(&loop) {
@@ -447,21 +451,23 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         guard let others else {
             let isDraining = enterCore(&loop)
             verifier.endTurn()
-            carryOut(&loop)
+            carryOut(of: shared, gated, &loop)
+            endCarryingOut(&loop)
             return isDraining
         }
         others.distribute(from: &decoder, identities: verifier.identities, in: loop)
         var isDraining = enterCore(&loop)
-        carryOut(&loop)
+        carryOut(of: shared, gated, &loop)
         for shard in others.all {
             let isOneDraining = others.enter(
                 shard, &decoder, effects: &effects, identities: verifier.identities,
                 at: clock.moment(at: loop.now), isForced: isForced, in: loop)
             isDraining = isDraining || isOneDraining
-            carryOut(&loop)
+            carryOut(of: shard.shared, shard.gated, &loop)
         }
         others.isWoken = false
         verifier.endTurn()
+        endCarryingOut(&loop)
         loop.nextWake = min(loop.nextWake, others.nextWake)
         return isDraining
     }
@@ -509,6 +515,17 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         var hasMore = false
         let nextWake = shared.enter(from: loopIndex) { state in
             isDraining = state.isDraining
+            guard state.takesEvents else {
+                gated.isOfStandby = !state.leads
+                gated.isClosing = state.isClosing
+                if !schedule.isEmpty { schedule = EventSchedule() }
+                state.refuseLogins(&decoder, loop: loopIndex, of: shared)
+                state.effects.exchange(loopIndex, with: &effects)
+                return Instant.never
+            }
+            gated.isOfStandby = false
+            gated.isClosing = false
+            let moment = shared.local(moment)
             hasMore = schedule.enter(
                 &decoder, turn: turn, beginsRound: beginsRound, bytes: bytes,
                 identities: verifier.identities, at: moment, broker: &state.broker,
@@ -520,9 +537,10 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             }
             state.broker.advance(to: moment, effects: &state.effects)
             state.effects.exchange(loopIndex, with: &effects)
-            return state.broker.nextDeadline ?? .never
+            return shared.loopTime(
+                of: min(state.broker.nextDeadline ?? .never, schedule.nextDeadline ?? .never))
         }
-        loop.nextWake = hasMore ? loop.now : min(nextWake, schedule.nextDeadline ?? .never)
+        loop.nextWake = hasMore ? loop.now : nextWake
         return isDraining
     }
 
@@ -541,46 +559,20 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         connectionLog.write(of: loop, conversations: decoder.conversations)
     }
 
-    private mutating func carryOut(_ loop: inout some BrokerLoop & ~Copyable) {
-        guard isGated else { return carryOutAll(&loop) }
-        gated.add(&effects)
-        while gated.takeFirst(into: &effects) { carryOutAll(&loop) }
-        answerHeldPings(in: &loop)
-        if gated.tellFull() { for handle in shared.loopHandles { handle.wake() } }
-        holdInput(whileFull: gated.holdsInput, in: &loop)
-    }
-
-    /// Answers the pings of all protocols that came without a lease.
-    private mutating func answerHeldPings(in loop: inout some BrokerLoop & ~Copyable) {
-        guard !decoder.heldPings.isEmpty || sockets.hasHeldPings || loop.hasHeldPings,
-            gated.mayEmit
-        else { return }
-        decoder.answerHeldPings(through: &loop)
-        sockets.answerHeldPings(in: &loop)
-        loop.answerHeldPings()
-    }
-
-    /// Reads no more while too many effects wait for the lease of a cluster's node.
-    private mutating func holdInput(
-        whileFull isFull: Bool, in loop: inout some BrokerLoop & ~Copyable
+    mutating func carryOutAll(
+        of core: SharedBroker, _ loop: inout some BrokerLoop & ~Copyable
     ) {
-        holdsInput = isDrained || isFull
-        guard !isFull, !held.isEmpty else { return }
-        for connection in held { loop.resumeReading(connection, from: .handler) }
-        held.removeAll()
-    }
-
-    private mutating func carryOutAll(_ loop: inout some BrokerLoop & ~Copyable) {
         guard !effects.isEmpty else { return }
         sockets.beginEffects()
         for publication in effects.publications.elements {
             if let time = publication.acceptedNanoseconds { loop.noteAccepted(at: time) }
         }
+        let now = core.local(loop.now)
         if isTracing {
-            encodeTraced(&loop)
+            encodeTraced(&loop, at: now)
         } else {
             encoder.encode(
-                effects, at: loop.now, conversations: &decoder.conversations, host: &loop,
+                effects, at: now, conversations: &decoder.conversations, host: &loop,
                 log: &connectionLog, events: &decoder.events)
         }
         effects.removeAll()
@@ -614,9 +606,12 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
 
     /// Carries out the effects while there is a trace.
     @inline(never)
-    private mutating func encodeTraced(_ loop: inout some BrokerLoop & ~Copyable) {
-        let now = loop.now
-        tracer.beginWriting(at: clock.moment(at: now))
+    ///
+    /// - Parameter now: the time of the core.
+    private mutating func encodeTraced(
+        _ loop: inout some BrokerLoop & ~Copyable, at now: Instant
+    ) {
+        tracer.beginWriting(at: clock.moment(at: loop.now))
         var host = TracingHost(consume loop, tracer)
         encoder.encode(
             effects, at: now, conversations: &decoder.conversations, host: &host,
@@ -631,7 +626,11 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         _ = enterCores(&loop, isForced: true)
         if isGated {
             gated.awaitLast()
-            carryOut(&loop)
+            carryOut(of: shared, gated, &loop)
+            for shard in others?.all ?? [] {
+                shard.gated.awaitLast()
+                carryOut(of: shard.shared, shard.gated, &loop)
+            }
         }
         encoder.writeShutdown(conversations: &decoder.conversations, host: &loop)
     }

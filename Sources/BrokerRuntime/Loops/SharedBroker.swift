@@ -6,8 +6,12 @@ import BrokerCore
 import BrokerTerms
 import NetTransport
 import Primitives
+import QueueStore
 import Synchronization
 import Threads
+
+/// The rows of a standby's store, for threads that ask for credentials.
+typealias StandbyRows = Locked<RowReader?>
 
 /// One broker, shared by the event loops, the store's writer and the administration service.
 package final class SharedBroker: Sendable {
@@ -21,6 +25,17 @@ package final class SharedBroker: Sendable {
         package var isDraining = false
         /// The number of event loops that have entered the core with their last input.
         var drainedLoopCount = 0
+        /// Whether the core has the apps of its shard. That of a cluster's standby is empty, and
+        /// refuses each login.
+        package var leads = true
+        /// Whether the core gives its shard to another node: it takes no more events.
+        var isLeaving = false
+        /// Whether the event loops close the connections of the shard, and how many have done so.
+        var isClosing = false
+        var closedLoopCount = 0
+
+        /// Whether events of clients enter the core.
+        var takesEvents: Bool { leads && !isLeaving }
     }
 
     private let state: Locked<State>
@@ -47,6 +62,12 @@ package final class SharedBroker: Sendable {
     var activity: LoopInquiry<Void, LoopActivity> { inquiries.activity }
     /// Logins that loops have refused before the core heard of them.
     private let refusedLogins = Atomic<UInt64>(0)
+    /// The rows of the store of a cluster's standby while it is open. Whoever reads them holds the
+    /// lock, and whoever closes the store has taken them out before.
+    let standbyRows: StandbyRows
+    /// The core's time minus that of the event loops, in milliseconds: each store has a clock of
+    /// its own, which continues from its last commit.
+    private let offset: Atomic<Int64>
 
     package convenience init(
         _ broker: consuming Broker, loopHandles: [LoopHandle], writerSignal: WakeSignal
@@ -56,17 +77,110 @@ package final class SharedBroker: Sendable {
 
     init(
         _ broker: consuming Broker, loopHandles: [LoopHandle], writerSignal: WakeSignal,
-        gate: ClusterGate?, inquiries: LoopInquiries = LoopInquiries()
+        gate: ClusterGate?, inquiries: LoopInquiries = LoopInquiries(),
+        offsetMilliseconds: Int64 = 0, leads: Bool = true,
+        standbyRows: StandbyRows = StandbyRows(nil)
     ) {
         self.gate = gate
+        offset = Atomic(offsetMilliseconds)
+        self.standbyRows = standbyRows
         self.inquiries = inquiries
         precondition(
             (1...LoopLimits.countMaximum).contains(loopHandles.count),
             "\(loopHandles.count) loops, of 1 to \(LoopLimits.countMaximum)")
         state = Locked(
-            State(broker: broker, effects: Effects(loopCount: loopHandles.count)))
+            State(
+                broker: broker, effects: Effects(loopCount: loopHandles.count), leads: leads))
         self.loopHandles = loopHandles
         self.writerSignal = writerSignal
+    }
+
+    // MARK: - Time
+
+    /// The core's time minus that of the event loops, in milliseconds.
+    var offsetMilliseconds: Int64 { offset.load(ordering: .relaxed) }
+
+    /// A time of the event loops' clock in that of the core.
+    func local(_ instant: Instant) -> Instant {
+        let offset = offsetMilliseconds
+        guard offset != 0, instant != .never else { return instant }
+        return Instant(milliseconds: UInt64(max(Int64(instant.milliseconds) + offset, 0)))
+    }
+
+    func local(_ moment: Moment) -> Moment {
+        Moment(instant: local(moment.instant), unixMilliseconds: moment.unixMilliseconds)
+    }
+
+    /// A time of the core's clock in that of the event loops.
+    func loopTime(of instant: Instant) -> Instant {
+        let offset = offsetMilliseconds
+        guard offset != 0, instant != .never else { return instant }
+        return Instant(milliseconds: UInt64(max(Int64(instant.milliseconds) - offset, 0)))
+    }
+
+    // MARK: - The part of a cluster's node
+
+    /// Puts the core that was restored from the store of a new primary in the place of the empty
+    /// one.
+    ///
+    /// - Parameters:
+    ///   - offsetMilliseconds: the core's time minus that of the event loops.
+    ///   - adapt: gives the core what has changed since its restoration began.
+    func lead(
+        with restored: Box<Broker>, offsetMilliseconds: Int64,
+        _ adapt: (inout State) -> Void
+    ) {
+        enter { state in
+            swap(&state.broker, &restored.value)
+            offset.store(offsetMilliseconds, ordering: .relaxed)
+            state.committedSequence = 0
+            state.leads = true
+            adapt(&state)
+        }
+        for handle in loopHandles { handle.wake() }
+    }
+
+    /// Whether the core has the apps of its shard and takes requests.
+    var leads: Bool { state.withLock { $0.takesEvents } }
+
+    /// Takes no more events of clients and requests of operators.
+    func beginLeaving() { enter { $0.isLeaving = true } }
+
+    /// Whether the log and the store have everything that was accepted.
+    var hasStoredAll: Bool {
+        enter { state in
+            let sequence = state.broker.pendingSequence
+            return [sequence - 1, sequence].allSatisfy {
+                state.committedSequence >= $0 || state.broker.isIdle($0)
+            }
+        }
+    }
+
+    /// Adds what is stored before a stop.
+    func prepareToLeave() { enter { $0.broker.prepareToStop() } }
+
+    /// Makes the event loops close the connections of the shard.
+    func beginClosing() {
+        enter { state in
+            state.closedLoopCount = 0
+            state.isClosing = true
+        }
+        for handle in loopHandles { handle.wake() }
+    }
+
+    /// Whether all of them have.
+    var isClosed: Bool { enter { $0.closedLoopCount >= loopHandles.count } }
+
+    /// Puts an empty core in the place of one whose shard another node serves.
+    func leave(with empty: Box<Broker>) {
+        enter { state in
+            swap(&state.broker, &empty.value)
+            state.committedSequence = 0
+            state.leads = false
+            state.isLeaving = false
+            state.isClosing = false
+        }
+        for handle in loopHandles { handle.wake() }
     }
 
     /// Logins that were refused without the core, which counts all others.

@@ -44,6 +44,17 @@ package struct BrokerClock: Sendable {
             Int64(stamp.moment.instant.milliseconds) + downtime + 1 - monotonic
     }
 
+    private init(offsetMilliseconds: Int64, simulatedStart: UInt64?) {
+        self.offsetMilliseconds = offsetMilliseconds
+        self.simulatedStart = simulatedStart
+    }
+
+    /// The clock whose broker time is that much ahead of this one's.
+    func shifted(byMilliseconds difference: Int64) -> BrokerClock {
+        BrokerClock(
+            offsetMilliseconds: offsetMilliseconds + difference, simulatedStart: simulatedStart)
+    }
+
     /// The time now, in both clocks.
     package func moment() -> Moment {
         if simulatedStart != nil { return moment(at: Instant(milliseconds: 0)) }

@@ -95,6 +95,7 @@ extension BrokerServer {
         try listenerSet.renewContexts(new, preSharedKeys: trust.preSharedKeys)
         trust.replace(with: material)
         settings = new
+        sharedSettings.withLock { $0 = new }
         files = watched
         rates.change(ClientRates.Values(new))
         listenerSet.web.change(new)
@@ -106,7 +107,8 @@ extension BrokerServer {
             sum
                 + core.enter { state in
                     state.broker.limits = CoreLimits(new)
-                    return state.broker.replaceTrust(vouchers, at: moment, effects: &state.effects)
+                    return state.broker.replaceTrust(
+                        vouchers, at: core.local(moment), effects: &state.effects)
                 }
         }
         if ended > 0 {
@@ -150,7 +152,7 @@ extension BrokerServer {
         for core in shards.cores {
             core.enter { state in
                 state.broker.tellExpiringCertificate(
-                    what, days: days, at: moment, effects: &state.effects)
+                    what, days: days, at: core.local(moment), effects: &state.effects)
             }
         }
     }
@@ -169,8 +171,8 @@ extension BrokerServer {
             core.enter { state in
                 state.broker.tellRefusedLogins(
                     UInt64(refused.count), newest: newest.user ?? "",
-                    address: newest.address ?? "", code: newest.code ?? 0, at: moment,
-                    effects: &state.effects)
+                    address: newest.address ?? "", code: newest.code ?? 0,
+                    at: core.local(moment), effects: &state.effects)
             }
         }
     }

@@ -38,8 +38,14 @@ public final class BrokerServer {
     var listeners: [ListenerSettings] { listenerSet.settings }
     private let version: String
     private let fail: Failure
-    /// The node whose primary this broker is; nil for a single broker.
+    /// The node whose primary this broker is; nil for a single broker, and with several shards.
     let cluster: ClusterNode?
+    /// The nodes of a cluster's shards, by place, if there are several: each may be a standby.
+    let shardNodes: [ShardNode]
+    /// The settings, for the threads of these.
+    let sharedSettings: Locked<BrokerSettings>
+    /// Held while the thread of the administration executes requests.
+    private let operations = Locked<Void>(())
     private let administrationHandle: LoopHandle
     private var loops: [Thread] = []
     private let passwords: PasswordVerifier
@@ -68,12 +74,16 @@ public final class BrokerServer {
         try self.init(settings, version: version, log: log, cluster: nil, fail: fail)
     }
 
-    /// - Parameter cluster: the node that has become the primary; nil for a single broker.
+    /// - Parameters:
+    ///   - cluster: the node that has become the primary; nil for a single broker.
+    ///   - shardNodes: those of a cluster with several shards, which do not run yet.
     init(
         _ settings: BrokerSettings, version: String, log: LogWriter, cluster: ClusterNode?,
-        fail: @escaping Failure
+        shardNodes: [ShardNode] = [], fail: @escaping Failure
     ) throws(StartError) {
         self.cluster = cluster
+        self.shardNodes = shardNodes
+        sharedSettings = Locked(settings)
         self.log = log
         self.fail = fail
         self.settings = settings
@@ -91,38 +101,52 @@ public final class BrokerServer {
         listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
         let interfaces = try SourceServices(settings, log: log)
         web = WebServices(listenerSet.web, operators: operators, interfaces: interfaces)
-        let stores = try ShardStores(settings)
-        try Self.check(stores, isNode: cluster != nil, log: log)
-        clock = stores.clock
+        // Those of a cluster's shards are opened when their nodes lead.
+        let stores = shardNodes.isEmpty ? try ShardStores(settings) : nil
+        if let stores { try Self.check(stores, isNode: cluster != nil, log: log) }
+        clock = stores?.clocks[0] ?? BrokerClock(after: nil, downtimeMaximumSeconds: 0)
         administrationHandle = try Self.makeHandle()
         let loopCount = settings.loops == 0 ? Self.loopCountDefault : settings.loops
         var handles: [LoopHandle] = []
         for _ in 0..<loopCount { handles.append(try Self.makeHandle()) }
         let inquiries = LoopInquiries()
         var cores: [SharedBroker] = []
-        for place in 0..<stores.map.count {
-            let broker = try stores.restore(
-                place, trust: trust.vouchers, loopCount: loopCount, clock: clock)
-            let repaired = broker.counters.rowsRepaired
-            if repaired > 0 {
-                log.write(
-                    .warning, .storeRepaired,
-                    fields: [
-                        "rows": .number(repaired),
-                        "shard": .optional(stores.map.label(of: place)),
-                    ])
-            }
-            cores.append(
-                SharedBroker(
-                    broker, loopHandles: handles,
-                    writerSignal: cluster?.gate.nodeSignal ?? WakeSignal(), gate: cluster?.gate,
-                    inquiries: inquiries))
+        for node in shardNodes {
+            cores.append(node.makeCore(handles, inquiries, trust: trust, at: clock.moment()))
         }
-        shards = Shards(stores.map, cores)
+        if let stores {
+            for place in 0..<stores.map.count {
+                let broker = try stores.restore(
+                    place, trust: trust.vouchers, loopCount: loopCount)
+                let repaired = broker.counters.rowsRepaired
+                if repaired > 0 {
+                    log.write(
+                        .warning, .storeRepaired,
+                        fields: [
+                            "rows": .number(repaired),
+                            "shard": .optional(stores.map.label(of: place)),
+                        ])
+                }
+                cores.append(
+                    SharedBroker(
+                        broker, loopHandles: handles,
+                        writerSignal: cluster?.gate.nodeSignal ?? WakeSignal(), gate: cluster?.gate,
+                        inquiries: inquiries,
+                        offsetMilliseconds: stores.clocks[place].offsetMilliseconds
+                            - clock.offsetMilliseconds))
+            }
+        }
+        shards = Shards(ShardMap(settings.shards), cores)
         passwords = PasswordVerifier(shards: shards)
         try loadTicketKeys()
         try startAdministration()
-        startWriters(stores)
+        if let stores { startWriters(stores) }
+        for (node, core) in zip(shardNodes, cores) {
+            node.start(
+                ShardNode.Parts(
+                    core: core, trust: trust, backups: backups, clock: clock,
+                    settings: sharedSettings, operations: operations))
+        }
     }
 
     /// Starts to accept clients.
@@ -189,12 +213,11 @@ public final class BrokerServer {
                 if isAsked { reloads.finish(outcome) }
                 notifier.ready()
             }
-            let isCutOff = cluster.map { !$0.gate.mayEmit } ?? false
-            web.health.set(.noLease, isCutOff)
+            noteLeases()
             let now = clock.moment().instant
             health.note(
                 turns: shards.loopHandles.map { $0.counters.turns },
-                stores: lookAtStores(isCutOff: isCutOff, &conditions), at: now)
+                stores: lookAtStores(&conditions), at: now)
             if health.wakesLoops { for handle in shards.loopHandles { handle.wake() } }
             if now >= nextLook {
                 let pauses = shards.loopHandles.reduce(0) { $0 + $1.counters.acceptPauses }
@@ -217,11 +240,22 @@ public final class BrokerServer {
         stop()
     }
 
+    /// Notes whether a node of a cluster may serve clients: those of one shard at least.
+    private func noteLeases() {
+        guard shards.isClustered else { return }
+        let leading = shards.cores.filter { $0.leads }
+        web.health.set(.standby, leading.isEmpty)
+        web.health.set(
+            .noLease,
+            !leading.isEmpty && leading.allSatisfy { $0.gate.map { !$0.mayEmit } ?? false })
+    }
+
     /// The states of the stores; a full one is logged.
     private func lookAtStores(
-        isCutOff: Bool, _ conditions: inout ConditionLog
+        _ conditions: inout ConditionLog
     ) -> [HealthMonitor.Store] {
         shards.cores.enumerated().map { place, core in
+            let isCutOff = core.gate.map { !$0.mayEmit } ?? false
             let (store, limit) = core.enter { state in
                 (
                     HealthMonitor.Store(
@@ -249,6 +283,7 @@ public final class BrokerServer {
     public func stop() {
         log.write(.info, .brokerStopping)
         cluster?.beginStop()
+        for node in shardNodes { node.beginStop() }
         web.health.set(.draining, true)
         reloads.close()
         web.interfaces.queue.stopHashing()
@@ -258,16 +293,17 @@ public final class BrokerServer {
         // Administration stops first: it waits for commits too, and only one thread at a time may.
         administrationHandle.requestStop()
         administration?.join()
-        shards.first.setMeanwhile(nil)
+        for core in shards.cores { core.setMeanwhile(nil) }
         backups.stop()
         // Without its log a node cannot store the last input, and tells nobody that it has it.
-        if cluster?.gate.mayEmit ?? true {
-            for core in shards.cores { core.beginDraining() }
-            for core in shards.cores { core.drain() }
-        }
+        let leading = shards.cores.filter { $0.leads && $0.gate?.mayEmit ?? true }
+        for core in leading { core.beginDraining() }
+        for core in leading { core.drain() }
         for handle in shards.loopHandles { handle.requestStop() }
         for loop in loops { loop.join() }
         passwords.stop()
+        for node in shardNodes { node.requestStop() }
+        for node in shardNodes { node.join() }
         if let cluster {
             cluster.stop()
         } else {
@@ -366,7 +402,10 @@ public final class BrokerServer {
     ) -> Thread {
         let (log, fail) = (log, fail)
         let writer = Box(
-            StoreWriter(store: store, shared: core, clock: clock, backups: backups, place: place))
+            StoreWriter(
+                store: store, shared: core,
+                clock: clock.shifted(byMilliseconds: core.offsetMilliseconds), backups: backups,
+                place: place))
         return Thread(name: place == 0 ? "store" : "store-\(place)") {
             do throws(StoreError) {
                 try writer.value.run()
@@ -394,7 +433,11 @@ public final class BrokerServer {
         configuration.authenticationMilliseconds =
             UInt64(settings.limits.authenticationSeconds) * 1000
         configuration.clockOffsetMilliseconds = clock.offsetMilliseconds
-        if let gate = shards.first.gate { configuration.mayAnswerPings = { gate.mayEmit } }
+        if let gate = shards.first.gate {
+            // With several, the handler answers each when the shard of its connection has a lease.
+            let isOnly = shards.cores.count == 1
+            configuration.mayAnswerPings = { isOnly && gate.mayEmit }
+        }
         let handler = Box(
             BrokerLoopHandler(
                 loopIndex: index, shards: shards, clock: clock, terms: listenerSet.terms,
@@ -424,15 +467,16 @@ public final class BrokerServer {
         let service = AdministrationService(
             shards: shards, clock: clock, log: log, backups: backups, listeners: listenerSet,
             web: web, trust: trust, rates: rates, reloads: reloads, passwords: passwords,
-            traces: traces, version: version)
-        if shards.first.gate != nil {
-            shards.first.setMeanwhile { [clock] in
-                service.serveMeanwhile(at: clock.moment().instant)
+            traces: traces, shardNodes: shardNodes, version: version)
+        for core in shards.cores where core.gate != nil {
+            core.setMeanwhile { [clock, unowned core] in
+                service.serveMeanwhile(at: clock.moment().instant, of: core)
             }
         }
         let handler = Box(
             AdministrationLoopHandler(
-                service: service, systemIntervalSeconds: settings.mqtt.sysIntervalSeconds))
+                service: service, systemIntervalSeconds: settings.mqtt.sysIntervalSeconds,
+                operations: operations))
         administration = runLoop(
             handler, name: "admin", configuration: configuration, handle: administrationHandle,
             listeners: [listener])

@@ -16,8 +16,13 @@ final class LoopShard {
     fileprivate var events = TurnEvents()
     /// When the core has to be entered again.
     fileprivate var nextWake = Instant(milliseconds: 0)
+    /// In a cluster, the effects that may not leave yet.
+    let gated: GatedLoop
 
-    fileprivate init(_ shared: SharedBroker) { self.shared = shared }
+    fileprivate init(_ shared: SharedBroker) {
+        self.shared = shared
+        gated = GatedLoop(shared.gate)
+    }
 
     /// Calls `body` with each connection that began or ended to wait since the last call.
     func takeChanges(_ body: (ConnectionID, _ waits: Bool) -> Void) { schedule.takeChanges(body) }
@@ -51,6 +56,19 @@ final class LoopShards {
     }
 
     var packetCountMaximum: Int { all.map { $0.schedule.packetCountMaximum }.min() ?? .max }
+
+    /// What the effects for a connection wait in.
+    ///
+    /// - Parameters:
+    ///   - transport: the connection that has a socket: a gateway's for its sensors.
+    ///   - first: that of the first core.
+    func gate(of transport: ConnectionID, first: GatedLoop) -> GatedLoop {
+        guard let place = connections[transport] else {
+            // Nobody has said whose it is, as with the log over HTTP.
+            return first.mayEmit ? first : all.first { $0.gated.mayEmit }?.gated ?? first
+        }
+        return place == 0 ? first : all[place - 1].gated
+    }
 
     /// Moves the decoder's events of other cores into their lists.
     ///
@@ -105,8 +123,20 @@ final class LoopShards {
         let (bytes, turn, beginsRound) = (loop.arena, loop.turn, loop.beginsRound)
         var isDraining = false
         var hasMore = false
-        let next = shard.shared.enter(from: loop.index) { state in
+        let shared = shard.shared
+        let next = shared.enter(from: loop.index) { state in
             isDraining = state.isDraining
+            guard state.takesEvents else {
+                shard.gated.isOfStandby = !state.leads
+                shard.gated.isClosing = state.isClosing
+                if !shard.schedule.isEmpty { shard.schedule = EventSchedule() }
+                state.refuseLogins(&decoder, loop: loop.index, of: shared)
+                state.effects.exchange(loop.index, with: &effects)
+                return Instant.never
+            }
+            shard.gated.isOfStandby = false
+            shard.gated.isClosing = false
+            let moment = shared.local(moment)
             hasMore = shard.schedule.enter(
                 &decoder, turn: turn, beginsRound: beginsRound, bytes: bytes,
                 identities: identities, at: moment, broker: &state.broker,
@@ -117,14 +147,21 @@ final class LoopShards {
             }
             state.broker.advance(to: moment, effects: &state.effects)
             state.effects.exchange(loop.index, with: &effects)
-            return state.broker.nextDeadline ?? .never
+            return shared.loopTime(
+                of: min(
+                    state.broker.nextDeadline ?? .never, shard.schedule.nextDeadline ?? .never))
         }
-        shard.nextWake = hasMore ? loop.now : min(next, shard.schedule.nextDeadline ?? .never)
+        shard.nextWake = hasMore ? loop.now : next
         return isDraining
     }
 
     /// When a core has to be entered again.
     var nextWake: Instant { all.map { $0.nextWake }.min() ?? .never }
+
+    /// The connections of a shard that have sent a login, and may have closed since.
+    func connections(at place: Int, of loop: UInt8) -> [ConnectionID] {
+        connections.all(at: place, of: loop)
+    }
 
     /// Tells every core that the loop has entered it with its last input.
     func loopDrained() {
@@ -144,6 +181,14 @@ struct ConnectionShards {
     private var entries: ContiguousArray<Entry> = []
 
     init() {}
+
+    /// Those of a shard that were the last in their slots to send a login.
+    func all(at place: Int, of loop: UInt8) -> [ConnectionID] {
+        entries.enumerated().compactMap { slot, entry in
+            entry.generation != 0 && Int(entry.place) == place
+                ? ConnectionID(loop: loop, slot: slot, generation: entry.generation) : nil
+        }
+    }
 
     /// The place of a connection's shard; nil if it has sent no login. It is known until another
     /// connection in the same slot sends one.

@@ -20,14 +20,29 @@ struct ShardLayout {
         self.root = root
     }
 
+    /// Refuses a directory with the store of a shard that is not in the map.
+    func checkNames() throws(StartError) {
+        guard let directory = unnamedStore() else { return }
+        throw .shards(
+            "\(directory) has the store of a shard that the configuration does not name: add it to "
+                + "\"shards\"; or, if its apps are to be deleted, remove that directory")
+    }
+
+    /// Makes the folder of the stores of shards, if there are any.
+    func makeFolder() throws(StartError) {
+        guard map.count > 1 else { return }
+        do throws(CredentialError) {
+            try PrivateDirectory.ensure("\(root)/\(ShardMap.folder)")
+            try PrivateDirectory.sync(root)
+        } catch {
+            throw .credentials(error)
+        }
+    }
+
     /// Refuses a data directory with which a broker would start without an app: it has a store that
     /// no shard has, or lacks a store that was there. Who opens the stores checks their apps.
     func checkStores() throws(StartError) {
-        if let directory = unnamedStore() {
-            throw .shards(
-                "\(directory) has the store of a shard that the configuration does not name: add "
-                    + "it to \"shards\"; or, if its apps are to be deleted, remove that directory")
-        }
+        try checkNames()
         try checkDefault()
         let opened = try readOpened()
         for place in 1..<map.count where !hasStore(place) {

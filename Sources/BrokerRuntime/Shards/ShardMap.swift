@@ -37,10 +37,11 @@ struct ShardMap: Sendable {
         place == 0 ? root : "\(root)/\(Self.folder)/\(names[place])"
     }
 
-    /// The settings with which the store of one shard is opened.
+    /// The settings with which the store of one shard is opened, and its log.
     func settings(of place: Int, _ settings: BrokerSettings) -> BrokerSettings {
         var own = settings
         own.dataDirectory = directory(of: place, in: settings.dataDirectory)
+        if place > 0 { own.cluster.stream = "\(settings.cluster.stream)-\(names[place])" }
         return own
     }
 

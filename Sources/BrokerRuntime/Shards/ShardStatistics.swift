@@ -8,6 +8,8 @@ struct ShardStatistics {
     let name: String
     var counters: Counters
     var gauges: Gauges
+    /// Nil without a cluster.
+    var cluster: ClusterView?
 
     /// Those of all shards now, by place.
     static func all(of shards: Shards) -> [ShardStatistics] {
@@ -15,7 +17,8 @@ struct ShardStatistics {
             var (counters, gauges) = core.enter { ($0.broker.counters, $0.broker.gauges()) }
             counters.connectsRefused += core.refusedLoginCount
             return ShardStatistics(
-                name: shards.map.names[place], counters: counters, gauges: gauges)
+                name: shards.map.names[place], counters: counters, gauges: gauges,
+                cluster: core.gate?.view?.withLock { $0 })
         }
     }
 
@@ -50,7 +53,8 @@ struct ShardStatistics {
         "clients/connected", "clients/total", "connects/accepted", "connects/refused",
         "messages/received", "messages/refused", "messages/sent", "messages/stored",
         "store/messages/bytes", "store/batches", "store/full", "store/used/bytes",
-        "store/limit/bytes",
+        "store/limit/bytes", "cluster/leads", "cluster/term", "cluster/standbys",
+        "cluster/lag/records", "cluster/log/bytes", "cluster/redirected",
     ]
 
     /// The statistics of the shard.
@@ -60,6 +64,7 @@ struct ShardStatistics {
         var sources = broker
         sources.counters = counters
         sources.gauges = gauges
+        sources.cluster = cluster
         return ShardValues(
             name: name,
             values: StatisticsTable.all.filter { Self.statisticNames.contains($0.name) }.compactMap

@@ -11,6 +11,8 @@ import QueueStore
 struct ShardStores {
     let map: ShardMap
     let stores: [Box<LMDBQueueStore>]
+    /// Broker time of each shard. Each is computed once: a second one may be a millisecond earlier.
+    let clocks: [BrokerClock]
     private let settings: BrokerSettings
 
     /// Opens the stores, and then makes those that are not there: a start that is refused makes
@@ -32,23 +34,18 @@ struct ShardStores {
         for case (let place, let store?) in stores.enumerated() where map.count > 1 {
             try Self.checkApps(of: store, in: map.names[place], map)
         }
-        if map.count > 1 {
-            do throws(CredentialError) {
-                try PrivateDirectory.ensure("\(settings.dataDirectory)/\(ShardMap.folder)")
-                try PrivateDirectory.sync(settings.dataDirectory)
-            } catch {
-                throw .credentials(error)
-            }
-        }
+        try layout.makeFolder()
         var all: [Box<LMDBQueueStore>] = []
         for (place, store) in stores.enumerated() {
             if let store { all.append(store) } else { all.append(try open(place)) }
         }
         self.stores = all
+        clocks = all.map { Self.clock(of: $0, settings) }
         try layout.noteOpened()
     }
 
-    private static func checkApps(
+    /// Refuses a store with an app that the map gives to another shard.
+    static func checkApps(
         of store: Box<LMDBQueueStore>, in shard: String, _ map: ShardMap
     ) throws(StartError) {
         let apps: [[UInt8]]
@@ -60,7 +57,7 @@ struct ShardStores {
         if let fault = ShardLayout.moved(apps, in: shard, to: map) { throw .shards(fault) }
     }
 
-    private static func open(
+    static func open(
         _ settings: BrokerSettings, shard: String?
     ) throws(StartError) -> Box<LMDBQueueStore> {
         do throws(StoreError) {
@@ -77,24 +74,29 @@ struct ShardStores {
         map.directory(of: place, in: settings.dataDirectory)
     }
 
-    /// Broker time for all shards: it continues from the last commit of any.
-    var clock: BrokerClock {
-        let clocks = stores.map {
-            BrokerClock(
-                after: $0.value.openingStamp,
-                downtimeMaximumSeconds: settings.store.downtimeMaximumSeconds)
-        }
-        // There is one at least: that of the default shard.
-        return clocks.max { $0.offsetMilliseconds < $1.offsetMilliseconds }!
+    /// Broker time of a store: it continues from the last commit. Without a stamp, it begins now.
+    static func clock(
+        of store: Box<LMDBQueueStore>, _ settings: BrokerSettings
+    ) -> BrokerClock {
+        BrokerClock(
+            after: store.value.openingStamp,
+            downtimeMaximumSeconds: settings.store.downtimeMaximumSeconds)
     }
 
     /// Reads a store into a core.
-    ///
-    /// - Parameter clock: the core needs the time before the rows of the store are read.
     func restore(
-        _ place: Int, trust: VoucherTrust, loopCount: Int, clock: BrokerClock
+        _ place: Int, trust: VoucherTrust, loopCount: Int
     ) throws(StartError) -> Broker {
-        let store = stores[place]
+        try Self.restore(
+            stores[place], of: place, in: map, settings, at: clocks[place], trust: trust,
+            loopCount: loopCount)
+    }
+
+    /// - Parameter clock: that of the store. The core needs the time before the rows are read.
+    static func restore(
+        _ store: Box<LMDBQueueStore>, of place: Int, in map: ShardMap, _ settings: BrokerSettings,
+        at clock: BrokerClock, trust: VoucherTrust, loopCount: Int
+    ) throws(StartError) -> Broker {
         var broker = Broker(
             limits: CoreLimits(settings), loopCount: loopCount, trust: trust,
             at: clock.moment())

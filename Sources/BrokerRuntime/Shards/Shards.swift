@@ -33,6 +33,9 @@ package struct Shards: Sendable {
         cores.count == 1 ? first : self[Array(app.utf8)]
     }
 
+    /// The name of the shard that has an app.
+    func name(ofApp app: String) -> String { map.names[map.place(ofApp: Array(app.utf8))] }
+
     // MARK: - Credentials
 
     /// The core that knows a credential; the first one if none does, which then refuses it.
@@ -47,9 +50,38 @@ package struct Shards: Sendable {
             return map.place(ofApp: identity.app)
         }
         // An expired one has a core, too: that one counts its refusal.
-        return cores.firstIndex { core in
+        let known = cores.firstIndex { core in
             core.look { $0.holder(of: credential, unixSeconds: 0) } != nil
-        } ?? 0
+        }
+        if let known { return known }
+        guard isClustered else { return 0 }
+        // A core that leads refuses what nobody knows, so that a wrong token does not wander from
+        // node to node.
+        return standbyPlace(of: credential) ?? cores.firstIndex { $0.leads } ?? 0
+    }
+
+    /// Whether each shard is one of a cluster's.
+    var isClustered: Bool { first.gate != nil }
+
+    /// The shard whose standby is here, and whose store knows a credential that no core knows, or
+    /// is closed: a client that is told that its token is wrong would not come back. Nil if there
+    /// is none.
+    func standbyPlace(of credential: PresentedCredential) -> Int? {
+        guard isClustered, cores.count > 1 else { return nil }
+        if case .verified(let identity) = credential {
+            let place = map.place(ofApp: identity.app)
+            return cores[place].leads ? nil : place
+        }
+        let answers = cores.map { $0.leads ? false : $0.standbyKnows(credential) }
+        return answers.firstIndex { $0 == true } ?? answers.firstIndex { $0 == nil }
+    }
+
+    /// The core that would have an app, if another node is the primary of its shard; nil if the app
+    /// is served here.
+    func elsewhere(_ app: String) -> SharedBroker? {
+        guard isClustered, cores.count > 1 else { return nil }
+        let core = self[app]
+        return core.leads ? nil : core
     }
 
     /// The holder of a credential at a time in Unix seconds; nil if no core knows it.

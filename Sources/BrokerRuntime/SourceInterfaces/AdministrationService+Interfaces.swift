@@ -56,6 +56,14 @@ extension AdministrationService {
             return SourceExecutor.answer(
                 SourceRefusal(503, Self.noLease), at: call.request.route.interface)
         }
+        if let app = call.request.user?.app {
+            do throws(AdministrationRefusal) {
+                try checkPlace(of: app)
+            } catch {
+                return SourceExecutor.answer(
+                    SourceRefusal(503, error.message), at: call.request.route.interface)
+            }
+        }
         var credential = call.credential
         if let presented = credential {
             // The content may have taken seconds, in which the token was revoked.

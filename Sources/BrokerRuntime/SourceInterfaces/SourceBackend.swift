@@ -22,7 +22,7 @@ struct SourceBackend: SourceOperations {
     }
 
     func makeNonce() -> String {
-        service.interfaces.nonces.make(at: service.clock.moment().instant)
+        service.interfaces.nonces.make(at: service.loopClock.moment().instant)
     }
 
     func verify(_ token: [UInt8]) throws(SourceRefusal) -> SourceLogin {
@@ -41,7 +41,7 @@ struct SourceBackend: SourceOperations {
 
     func use(nonce: String) throws(SourceRefusal) {
         do throws(LoginNonces.Refusal) {
-            try service.interfaces.nonces.use(nonce, at: service.clock.moment().instant)
+            try service.interfaces.nonces.use(nonce, at: service.loopClock.moment().instant)
         } catch {
             switch error {
             case .invalid: throw SourceRefusal(403, "the nonce is used, too old or not from here")

@@ -233,7 +233,7 @@ final class SourceSockets {
         guard let socket = self[connection] else { return nil }
         switch socket.form.input(text) {
         case .ping(let content):
-            if mayEmit {
+            if mayEmit(to: socket) {
                 write(socket.form.pong(content), to: connection, in: &loop)
             } else {
                 heldPings[connection] = content
@@ -279,17 +279,24 @@ final class SourceSockets {
     }
 
     /// Whether a node of a cluster has its lease: without one clients are to leave it.
-    private var mayEmit: Bool { shards.first.gate?.mayEmit ?? true }
+    private func mayEmit(to socket: SourceSocket) -> Bool {
+        guard shards.first.gate != nil else { return true }
+        return shards.cores[shards.place(of: socket.credential)].gate?.mayEmit ?? true
+    }
 
     var hasHeldPings: Bool { !heldPings.isEmpty }
 
     /// Answers the pings that were held.
-    func answerHeldPings(in loop: inout some BrokerLoop & ~Copyable) {
-        for (connection, content) in heldPings {
+    ///
+    /// - Parameter mayEmit: whether that of a connection may be answered now.
+    func answerHeldPings(
+        in loop: inout some BrokerLoop & ~Copyable, where mayEmit: (ConnectionID) -> Bool
+    ) {
+        for (connection, content) in heldPings where mayEmit(connection) {
+            heldPings[connection] = nil
             guard let socket = self[connection] else { continue }
             write(socket.form.pong(content), to: connection, in: &loop)
         }
-        heldPings.removeAll()
     }
 
     private func takePong(from connection: ConnectionID) -> [UInt8]? {
@@ -470,7 +477,6 @@ final class SourceSockets {
         // After a pause of the machine nobody gets two pings at once.
         nextRound = loop.now.advanced(byMilliseconds: Self.roundMilliseconds)
         loop.nextWake = min(loop.nextWake, nextRound)
-        guard mayEmit else { return }
         round = (round + 1) % Self.roundCount
         sendPings(in: &loop)
     }
@@ -480,7 +486,7 @@ final class SourceSockets {
         let slotCount = sockets.count * Self.pieceCount
         for slot in stride(from: round, to: slotCount, by: Self.roundCount) {
             guard let socket = sockets[slot / Self.pieceCount][slot % Self.pieceCount],
-                socket.phase == .established
+                socket.phase == .established, mayEmit(to: socket)
             else { continue }
             let connection = ConnectionID(
                 loop: loopIndex, slot: slot, generation: socket.generation)

@@ -25,7 +25,7 @@ struct StatisticsSources {
     let process: ProcessUsage
     let expiry: TrustExpiry
     /// Nil for a single broker.
-    let cluster: ClusterView?
+    var cluster: ClusterView?
 
     /// The sum of a counter over the event loops.
     func sum(_ counter: (LoopCounters) -> UInt64) -> UInt64 {

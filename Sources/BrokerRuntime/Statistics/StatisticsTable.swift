@@ -629,6 +629,9 @@ enum StatisticsTable {
 
     /// Absent without a cluster.
     private static let cluster: [Statistic] = [
+        .gauge("cluster/leads", of: "nodes", "1 if this node is the primary, 0 if a standby") {
+            $0.cluster.map { $0.part == .primary ? 1 : 0 }
+        },
         .gauge("cluster/term", of: "record", "The record with which the primary took over") {
             $0.cluster?.term.raw
         },

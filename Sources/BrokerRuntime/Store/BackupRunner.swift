@@ -35,6 +35,8 @@ final class BackupRunner: Sendable {
         var handover = Handover.idle
         var thread: Thread?
         var isStopped = false
+        /// The place of the store whose snapshot is wanted or held.
+        var place: Int?
     }
 
     private let state = Locked(State())
@@ -115,10 +117,28 @@ final class BackupRunner: Sendable {
         let thread: Thread? = state.withLock { state in
             state.isStopped = true
             state.job?.progress.cancel()
+            // The store of a node that is not open yet would have none for a long time.
+            if case .requested = state.handover { state.handover = .ready(.failure(.cancelled)) }
             defer { state.thread = nil }
             return state.thread
         }
+        snapshotReady.notify()
         thread?.join()
+    }
+
+    /// Cancels the running backup if it has a snapshot of a shard's store or wants one, and returns
+    /// when it has none. Called on the thread of the store's writer, or when that has ended, before
+    /// the store is closed.
+    func end(of place: Int) {
+        let isConcerned = state.withLock { state in
+            guard state.place == place else { return false }
+            state.job?.progress.cancel()
+            if case .requested = state.handover { state.handover = .ready(.failure(.cancelled)) }
+            return true
+        }
+        guard isConcerned else { return }
+        snapshotReady.notify()
+        while state.withLock({ $0.place == place }) { _ = poll(nil, 0, 1) }
     }
 
     /// Creates the requested snapshot, if one of this shard is requested. Runs on the thread of its
@@ -134,8 +154,16 @@ final class BackupRunner: Sendable {
         } catch {
             snapshot = .failure(error)
         }
-        state.withLock { $0.handover = .ready(snapshot) }
-        snapshotReady.notify()
+        let isWanted = state.withLock { state in
+            guard case .requested(place) = state.handover else { return false }
+            state.handover = .ready(snapshot)
+            return true
+        }
+        if isWanted {
+            snapshotReady.notify()
+        } else if case .success(let snapshot) = snapshot {
+            snapshot.end()
+        }
     }
 
     // MARK: The backup's thread
@@ -149,7 +177,11 @@ final class BackupRunner: Sendable {
         do throws(StoreError) {
             let reports = try ShardCopies.make(map, in: job.directory) {
                 (place, directory) throws(StoreError) in
-                state.withLock { $0.handover = .requested(place: place) }
+                state.withLock { state in
+                    state.place = place
+                    state.handover = .requested(place: place)
+                }
+                defer { state.withLock { $0.place = nil } }
                 wakeWriter(place)
                 let snapshot = try takeSnapshot().get()
                 defer { snapshot.end() }

@@ -55,6 +55,7 @@ extension WebConnections {
             return preflightAPI(request)
         }
         do throws(RefusedRequest) {
+            try redirect(request)
             let credential = try authenticate(request, from: connection, in: loop)
             if request.isRead, request.hasPath(.openAPI) {
                 return .respond(
@@ -77,6 +78,41 @@ extension WebConnections {
         }
     }
 
+    /// Sends a request whose path names an app to the primary of the app's shard, as a standby of
+    /// a cluster without shards does: before it looks at the credential.
+    private func redirect(_ request: WebRequest) throws(RefusedRequest) {
+        guard credentials.shards.isClustered, credentials.shards.cores.count > 1,
+            let segments = HTTPTarget.segments(
+                of: request.head.path.bytes(in: request.bytes).bytes)
+        else { return }
+        let root = APIOperation.root.split(separator: "/").map(String.init)
+        let rest = segments.dropFirst(root.count)
+        guard segments.starts(with: root), rest.first == "apps",
+            let app = rest.dropFirst().first,
+            let core = credentials.shards.elsewhere(app)
+        else { return }
+        throw RefusedRequest(.respond(redirection(of: request, to: core)))
+    }
+
+    /// The answer to a request that another node of the cluster serves.
+    func redirection(of request: WebRequest, to core: SharedBroker) -> HTTPResponse {
+        core.countRedirection()
+        let primary = core.primaryAddresses.web
+        guard !primary.isEmpty else {
+            var response = HTTPResponse.problem(
+                .unavailable,
+                "this node is a standby of the app's shard, and no primary is known",
+                reason: .useAnotherServer)
+            response.retryAfterSeconds = 1
+            return response
+        }
+        var response = HTTPResponse.problem(
+            .temporaryRedirect, "the app's shard has its primary on another node",
+            reason: .useAnotherServer)
+        response.location = primary + Array(request.target.utf8)
+        return response
+    }
+
     /// The credential of a request.
     private func authenticate(
         _ request: WebRequest, from connection: ConnectionID,
@@ -86,6 +122,9 @@ extension WebConnections {
         do throws(APICredentials.Refusal) {
             return try credential(of: request, unixSeconds: now)
         } catch {
+            if let core = error.elsewhere {
+                throw RefusedRequest(.respond(redirection(of: request, to: core)))
+            }
             throw RefusedRequest(
                 refuseCredential(request, from: connection, error.detail, in: loop))
         }

@@ -40,14 +40,27 @@ export const pages = {
 };
 
 function parts(cluster) {
-  return [alarms(cluster), nodes(cluster), lease(cluster), log(cluster),
+  return [alarms(cluster), shards(cluster), nodes(cluster), lease(cluster), log(cluster),
     hasRole("own") ? hand(cluster) : null].filter((part) => part != null);
 }
 
-function alarms({ alarms }) {
+function alarms(cluster) {
+  // With several shards, those of the default one are told with it.
+  const alarms = cluster.shards?.flatMap(({ name, alarms }) =>
+    alarms.map((text) => `Shard ${name}: ${text}`)) ?? cluster.alarms;
   if (alarms.length === 0) return element("p", { class: "good", role: "status" }, "No alarms.");
   return element("section", { class: "card", role: "alert" }, element("h2", {}, "Alarms"),
     element("ul", {}, alarms.map((text) => element("li", { class: "bad" }, text))));
+}
+
+/** The parts of this node in the shards; what follows on the page is of the default one. */
+function shards(cluster) {
+  if (cluster.shards == null) return null;
+  return table("Shards", ["Shard", "Part", "Lease", "#Position", "#Lag", "Primary"],
+    cluster.shards.map((shard) => [shard.name,
+      shard.part === "primary" ? element("strong", {}, shard.part) : shard.part,
+      shard.hasLease ? "held" : "", count(shard.sequence), counted(shard.lagRecords, "record"),
+      shard.primary || "not known"]), "No shard is known.");
 }
 
 const seconds = (milliseconds) => `${(milliseconds / 1000).toFixed(1)} s`;

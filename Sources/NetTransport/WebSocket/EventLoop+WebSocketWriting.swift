@@ -5,6 +5,7 @@
 //
 //     block:   sent | framed, unsent | room for a header | payload without a header
 //                   ^ outgoingStart                        ^ outgoingEnd is after it
+import BrokerTerms
 import Primitives
 import WireFormat
 
@@ -80,16 +81,17 @@ extension EventLoop {
         heldPings[slot] = (name(of: slot), payload.withUnsafeBytes { [UInt8]($0) })
     }
 
-    /// Whether ``answerHeldPings()`` has something to do.
+    /// Whether ``answerHeldPings(where:)`` has something to do.
     public var hasHeldPings: Bool { !heldPings.isEmpty }
 
-    /// Answers the pings that were held, of connections that are still open.
-    public mutating func answerHeldPings() {
-        for held in heldPings.values {
+    /// Answers the pings that were held, of connections that are still open and for which `mayEmit`
+    /// is true.
+    public mutating func answerHeldPings(where mayEmit: (ConnectionID) -> Bool) {
+        for (place, held) in heldPings where mayEmit(held.connection) {
+            heldPings[place] = nil
             guard let slot = slot(of: held.connection), slots[slot].phase == .open else { continue }
             answerPing(held.payload.span.bytes, slot)
         }
-        heldPings.removeAll()
     }
 
     /// Answers a ping with its payload. If the peer does not read, only a later ping is answered

@@ -7,6 +7,7 @@ public enum HTTPStatus: UInt16, CaseIterable, Sendable {
     case created = 201
     case accepted = 202
     case noContent = 204
+    case temporaryRedirect = 307
     case badRequest = 400
     case unauthorized = 401
     case forbidden = 403
@@ -36,6 +37,7 @@ public enum HTTPStatus: UInt16, CaseIterable, Sendable {
         case .created: "Created"
         case .accepted: "Accepted"
         case .noContent: "No Content"
+        case .temporaryRedirect: "Temporary Redirect"
         case .badRequest: "Bad Request"
         case .unauthorized: "Unauthorized"
         case .forbidden: "Forbidden"

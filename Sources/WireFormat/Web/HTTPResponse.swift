@@ -18,6 +18,8 @@ public struct HTTPResponse: Sendable {
     public var preflight: HTTPPreflight?
     /// The seconds of a Retry-After field; nil for none.
     public var retryAfterSeconds: UInt64?
+    /// The value of a Location field, a URL in ASCII without spaces; nil for none.
+    public var location: [UInt8]?
     /// Whether the connection closes after the response.
     public var closes = false
     /// Whether the content is left out, because the request was HEAD.
@@ -66,6 +68,11 @@ public struct HTTPResponse: Sendable {
         if let retryAfterSeconds {
             bytes.append("Retry-After: ")
             bytes.append(decimal: retryAfterSeconds)
+            bytes.append("\r\n")
+        }
+        if let location {
+            bytes.append("Location: ")
+            bytes += location
             bytes.append("\r\n")
         }
         if closes { bytes.append("Connection: close\r\n") }

@@ -4,7 +4,7 @@ import Administration
 import CommandLineOptions
 
 enum ClusterOption: String, OptionRules {
-    case data, json
+    case data, json, shard
 
     var shape: OptionShape { self == .json ? .flag : .value }
 }
@@ -76,7 +76,22 @@ enum ClusterStatusCommand {
             StandardStream.output.print(
                 printable("server \(server.name)  \(server.isLeader ? "leader" : state)"))
         }
-        for alarm in reply.alarms { StandardStream.output.print(printable("alarm: \(alarm)")) }
+        for shard in reply.shards ?? [] {
+            StandardStream.output.print(
+                [
+                    "shard \(shard.name)", shard.part, "term \(shard.term)",
+                    "\(shard.hasLease ? "with" : "without") a lease",
+                    "record \(shard.sequence)", "lag \(shard.lagRecords)",
+                    shard.primary.isEmpty ? "no primary is known" : "primary \(shard.primary)",
+                ].map(printable).joined(separator: "  "))
+            for alarm in shard.alarms {
+                StandardStream.output.print(printable("alarm: shard \(shard.name): \(alarm)"))
+            }
+        }
+        // With shards, the default one's are told with it.
+        for alarm in reply.shards == nil ? reply.alarms : [] {
+            StandardStream.output.print(printable("alarm: \(alarm)"))
+        }
     }
 }
 
@@ -84,8 +99,10 @@ enum ClusterStatusCommand {
 enum ClusterStepDownCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<ClusterOption>.options(arguments)
-        let reply = try options.ask(StepDown())
+        let reply = try options.ask(StepDown(shard: options[.shard]))
+        let what = options[.shard].map { "the primary of the shard \($0)" } ?? "the primary"
         StandardStream.output.print(
-            options.has(.json) ? jsonLine(reply) : "the primary gives its place to another node")
+            options.has(.json)
+                ? jsonLine(reply) : printable("\(what) gives its place to another node"))
     }
 }

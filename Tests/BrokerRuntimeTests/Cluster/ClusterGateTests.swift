@@ -35,7 +35,7 @@ import class Threads.WakeSignal
 
     @Test func `keeps the order of a loop's effects`() {
         _ = gate.publish(begun: 1, confirmed: 1, leaseEnd: future)
-        var gated = GatedLoop(gate)
+        let gated = GatedLoop(gate)
         var effects = LoopEffects()
         let connection = ConnectionID(loop: 0, slot: 1, generation: 1)
         /// Takes what may leave now: the number of effects.
@@ -67,7 +67,7 @@ import class Threads.WakeSignal
     private static let payload = [UInt8](repeating: 7, count: 60)
 
     /// Adds the effects of a turn: one short message.
-    private func add(_ number: UInt64, to gated: inout GatedLoop) {
+    private func add(_ number: UInt64, to gated: GatedLoop) {
         var effects = LoopEffects()
         let connection = ConnectionID(loop: 0, slot: 1, generation: 1)
         _ = Self.payload.withUnsafeBytes { effects.bytes.append($0) }
@@ -81,8 +81,8 @@ import class Threads.WakeSignal
     }
 
     @Test func `hold the memory of their contents, and all of it counts`() {
-        var gated = GatedLoop(gate)
-        for number in 1...1_000 as ClosedRange<UInt64> { add(number, to: &gated) }
+        let gated = GatedLoop(gate)
+        for number in 1...1_000 as ClosedRange<UInt64> { add(number, to: gated) }
         // Without the copies: a hundred kilobytes a turn.
         let spare = ClusterLimits.spareEffectsMaximum * 200_000
         let byteCount = gated.heldByteCount
@@ -105,12 +105,12 @@ import class Threads.WakeSignal
     }
 
     @Test func `stop the input of all loops while those of one are too many`() {
-        var reader = GatedLoop(gate)
+        let reader = GatedLoop(gate)
         let writer = GatedLoop(gate)
         var number: UInt64 = 0
         while !writer.holdsInput, number < 200_000 {
             number += 1
-            add(number, to: &reader)
+            add(number, to: reader)
             let hasRoom = reader.tellFull()
             #expect(!hasRoom)
         }
@@ -162,6 +162,45 @@ import class Threads.WakeSignal
         #expect(view(applied: 111, standbys: [5]).trimTarget(at: now) == nil)
         // A node that was not heard for ten seconds.
         #expect(view(applied: 111, standbys: [100]).trimTarget(at: 61_000) == nil)
+    }
+}
+
+@Suite struct `The effects of several cores` {
+    private func effects(to slot: Int) -> LoopEffects {
+        var effects = LoopEffects()
+        effects.effects.append(
+            .close(ConnectionID(loop: 0, slot: slot, generation: 1), .useAnotherServer))
+        return effects
+    }
+
+    @Test func `wait for the lease of their own shard`() {
+        let (north, south) = (
+            ClusterGate(nodeSignal: WakeSignal()), ClusterGate(nodeSignal: WakeSignal())
+        )
+        let now = ClusterGate.nowMilliseconds
+        let gated = (north: GatedLoop(north), south: GatedLoop(south))
+        var first = effects(to: 1)
+        var second = effects(to: 2)
+        gated.north.add(&first)
+        gated.south.add(&second)
+        _ = south.publish(begun: 1, confirmed: 1, leaseEnd: now + 60_000)
+        var taken = LoopEffects()
+        let isTaken = (
+            north: gated.north.takeFirst(into: &taken), south: gated.south.takeFirst(into: &taken)
+        )
+        #expect(isTaken == (false, true))
+        #expect(!gated.north.mayEmit && gated.south.mayEmit)
+    }
+
+    @Test func `of a node that is a standby again are forgotten`() {
+        let gated = GatedLoop(ClusterGate(nodeSignal: WakeSignal()))
+        var first = effects(to: 1)
+        gated.add(&first)
+        #expect(!gated.isEmpty && gated.heldByteCount > 0)
+        gated.isOfStandby = true
+        #expect(gated.isEmpty && gated.heldByteCount == 0)
+        gated.isOfStandby = false
+        #expect(gated.isEmpty)
     }
 }
 

@@ -4,7 +4,11 @@
 import BrokerCore
 import BrokerTerms
 import Configuration
+import NetTransport
 import Primitives
+import QueueStore
+import TestSurroundings
+import Threads
 import Testing
 
 @testable import BrokerRuntime
@@ -81,6 +85,71 @@ struct ShardPartsTests {
             default: Issue.record("\(one.label ?? "") is neither a number nor a truth")
             }
         }
+    }
+
+    private func core(at instant: UInt64) -> Broker {
+        Broker(
+            limits: CoreLimits(), loopCount: 1, trust: TrustMaterial().vouchers,
+            at: Moment(instant: Instant(milliseconds: instant), unixMilliseconds: 0))
+    }
+
+    @Test func `a core has a clock of its own`() throws {
+        let shared = SharedBroker(
+            core(at: 0), loopHandles: [try LoopHandle()], writerSignal: WakeSignal(), gate: nil,
+            offsetMilliseconds: -500)
+        #expect(shared.local(Instant(milliseconds: 2_000)).milliseconds == 1_500)
+        #expect(shared.loopTime(of: Instant(milliseconds: 1_500)).milliseconds == 2_000)
+        #expect(shared.local(Instant.never) == .never)
+        #expect(shared.loopTime(of: .never) == .never)
+        let moment = shared.local(
+            Moment(instant: Instant(milliseconds: 2_000), unixMilliseconds: 7))
+        #expect(moment.instant.milliseconds == 1_500 && moment.unixMilliseconds == 7)
+    }
+
+    @Test func `an empty core is replaced, and emptied again`() throws {
+        let gate = ClusterGate(nodeSignal: WakeSignal())
+        let shared = SharedBroker(
+            core(at: 0), loopHandles: [try LoopHandle()], writerSignal: gate.nodeSignal,
+            gate: gate, leads: false)
+        #expect(!shared.leads)
+        let other = core(at: 9_000)
+        let restored = Box(other)
+        let isNew = try restored.value.addApp(
+            [0x61], keyDigest: Digest(words: (1, 2, 3, 4)), rights: .ordinary)
+        #expect(isNew)
+        shared.lead(with: restored, offsetMilliseconds: 9_000) { _ in }
+        #expect(shared.leads && shared.look { $0.hasApp([0x61]) })
+        #expect(shared.local(Instant(milliseconds: 1)).milliseconds == 9_001)
+        shared.beginLeaving()
+        #expect(!shared.leads && shared.look { $0.hasApp([0x61]) })
+        shared.leave(with: Box(core(at: 9_002)))
+        #expect(!shared.leads && !shared.look { $0.hasApp([0x61]) })
+        shared.lead(with: Box(core(at: 9_003)), offsetMilliseconds: 0) { _ in }
+        #expect(shared.leads)
+    }
+
+    @Test func `a token that nobody knows is refused where a shard leads and all stores are open`()
+        throws
+    {
+        let directory = try TemporaryDirectory("shard-rows")
+        let store = try LMDBQueueStore(directory: directory.file("store"))
+        let handle = try LoopHandle()
+        func shared(leads: Bool) -> SharedBroker {
+            let gate = ClusterGate(nodeSignal: WakeSignal())
+            return SharedBroker(
+                core(at: 0), loopHandles: [handle], writerSignal: gate.nodeSignal, gate: gate,
+                leads: leads)
+        }
+        let map = ShardMap([ShardSettings(name: "north", apps: ["plant"])])
+        let shards = Shards(map, [shared(leads: false), shared(leads: true)])
+        let token = PresentedCredential.token(
+            identifier: Array("abc".utf8), Digest(words: (1, 2, 3, 4)))
+        // The store of the standby may know it.
+        #expect(shards.standbyPlace(of: token) == 0 && shards.place(of: token) == 0)
+        shards.cores[0].standbyRows.withLock { $0 = store.makeRowReader() }
+        #expect(shards.standbyPlace(of: token) == nil && shards.place(of: token) == 1)
+        shards.cores[0].standbyRows.withLock { $0 = nil }
+        #expect(shards.elsewhere("demo") != nil && shards.elsewhere("plant") == nil)
     }
 
     @Test func `the broker is ready while one store commits and has room`() {

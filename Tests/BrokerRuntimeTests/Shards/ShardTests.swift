@@ -2,9 +2,12 @@
 // its clients and operators.
 
 import Administration
+import BrokerCore
 import BrokerTerms
 import Configuration
 import Foundation
+import Primitives
+import QueueStore
 import TestSurroundings
 import Testing
 import WireFormat
@@ -149,6 +152,54 @@ struct ShardTests {
         let apps = try broker.administrator().send(ListApps()).apps
         #expect(apps.map(\.app) == ["demo", "plant", "shop"])
         #expect(apps.allSatisfy { $0.userCount == 2 && $0.tokenCount == 2 })
+    }
+
+    @Test func `each store has a clock of its own`() throws {
+        let broker = try broker()
+        var tokens: [String: [String]] = [:]
+        for app in ["demo", "plant"] {
+            try broker.makeApp(app)
+            tokens[app] = try broker.makeTokens("alice", "bob", app: app)
+        }
+        // The clock of the shard is ten days ahead.
+        let days: UInt64 = 10 * 86_400_000
+        try broker.restart(between: {
+            var store = try LMDBQueueStore(
+                directory: "\(broker.settings.dataDirectory)/shards/north",
+                options: StoreOptions(broker.settings))
+            var batch = StoreBatch()
+            batch.records = [RecordChange(table: .wills, key: [0xFF], value: nil)]
+            batch.moment = BrokerClock(after: store.openingStamp, downtimeMaximumSeconds: 0)
+                .moment()
+            batch.moment.instant = batch.moment.instant.advanced(byMilliseconds: days)
+            var result = StoreResult()
+            try store.carryOut(batch, into: &result)
+        })
+        let ahead = broker.server.shards.cores[1].offsetMilliseconds
+        #expect(ahead > Int64(days) - 60_000 && ahead < Int64(days) + 60_000)
+        let client = try broker.administrator()
+        for app in ["demo", "plant"] {
+            let own = try #require(tokens[app])
+            let bob = try Peer(port: broker.port)
+            #expect(log(bob, in: own[1]) == .connected)
+            let alice = try connect(broker, own[0])
+            #expect(alice.send("live in \(app)", to: "bob") == .sent)
+            #expect(bob.delivery() == "live in \(app)")
+            bob.close()
+            var seconds: UInt64?
+            while seconds == nil {
+                let sessions = try client.send(
+                    ListSessions(SessionSelection(app: app, user: "bob")))
+                seconds = sessions.sessions.first?.awaySeconds
+            }
+            #expect(seconds! < 60)
+            #expect(alice.send("kept in \(app)", to: "bob") == .sent)
+            let again = try Peer(port: broker.port)
+            #expect(log(again, in: own[1]) == .connected)
+            // It was not acknowledged.
+            #expect(again.delivery() == "live in \(app)")
+            #expect(again.delivery() == "kept in \(app)")
+        }
     }
 
     @Test func `operators reach every app, and messages of several apps share a call`() throws {

@@ -83,7 +83,7 @@ struct TestLoop: BrokerLoop, ~Copyable {
     func closeDetail(of connection: ConnectionID) -> String { "" }
     func peerCertificate(of connection: ConnectionID) -> [UInt8]? { nil }
     var hasHeldPings: Bool { false }
-    mutating func answerHeldPings() {}
+    mutating func answerHeldPings(where mayEmit: (ConnectionID) -> Bool) {}
     func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity? { nil }
     func refusedPreSharedIdentity(of connection: ConnectionID) -> String? { nil }
 

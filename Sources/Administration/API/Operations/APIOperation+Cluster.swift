@@ -18,11 +18,19 @@ extension APIOperation {
             .texts("alarms"), .number(optional: "firstRecord"),
             .number(optional: "lastRecord"), .number(optional: "logByteCount"),
             .number(optional: "logByteCountMaximum"),
+            .objects(
+                optional: "shards",
+                [
+                    .text("name"), .text("part"), .number("term"), .boolean("hasLease"),
+                    .number("sequence"), .number("lagRecords"), .text("primary"),
+                    .texts("alarms"),
+                ]),
         ]
     ) { _ in .showCluster(ShowCluster()) }
 
     static let stepDown = APIOperation(
         .stepDown, .post, at: "/cluster/step-down", role: .own, status: 202,
-        summary: "Gives the place of the primary to another node."
-    ) { _ in .stepDown(StepDown()) }
+        summary: "Gives the place of the primary to another node, of one shard or of all.",
+        members: [.query("shard")]
+    ) { values in .stepDown(StepDown(shard: values.text(optional: "shard"))) }
 }

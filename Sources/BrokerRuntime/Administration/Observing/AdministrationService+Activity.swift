@@ -49,7 +49,7 @@ extension AdministrationService {
         return ReadActivity.Reply(
             milliseconds: milliseconds,
             senders: Array(senders(of: loops, in: milliseconds).prefix(limit)),
-            queues: queueDepths.deepest(of: shards, at: clock.moment().instant)
+            queues: queueDepths.deepest(of: shards, at: loopClock.moment().instant)
                 .prefix(limit).map(ReadActivity.Queue.init),
             readers: readers(of: loops, limit: limit))
     }

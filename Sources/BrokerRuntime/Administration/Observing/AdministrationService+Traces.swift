@@ -22,7 +22,7 @@ extension AdministrationService {
         let trace = traces.start(
             app: request.app, user: request.user, device: request.device,
             showsPayloads: request.showsPayloads ?? false, seconds: seconds, by: starter,
-            at: clock.moment())
+            at: loopClock.moment())
         guard let trace else {
             throw AdministrationRefusal(
                 .quotaExceeded,
@@ -44,12 +44,12 @@ extension AdministrationService {
     private static let socketName = "admin socket"
 
     func listTraces() -> ListTraces.Reply {
-        ListTraces.Reply(traces: traces.list(at: clock.moment().instant))
+        ListTraces.Reply(traces: traces.list(at: loopClock.moment().instant))
     }
 
     func read(_ request: ReadTrace) throws(AdministrationRefusal) -> ReadTrace.Reply {
         let reply = UInt64(request.trace).flatMap {
-            traces.read($0, after: request.after ?? 0, at: clock.moment().instant)
+            traces.read($0, after: request.after ?? 0, at: loopClock.moment().instant)
         }
         guard let reply else { throw Self.unknownTrace(request.trace) }
         return reply

@@ -312,7 +312,7 @@ struct FuzzedTransport: BrokerLoop, ~Copyable {
     func refusedPreSharedIdentity(of connection: ConnectionID) -> String? { nil }
 
     var hasHeldPings: Bool { false }
-    mutating func answerHeldPings() {}
+    mutating func answerHeldPings(where mayEmit: (ConnectionID) -> Bool) {}
     func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity? {
         slot(of: connection).flatMap { peers[$0]!.preSharedIdentity }
     }
