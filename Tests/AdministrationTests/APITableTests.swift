@@ -68,6 +68,11 @@ struct APITableTests {
         reply.servers = [ShowCluster.Server(name: "s", isLeader: true, isCurrent: true, lag: 0)]
         (reply.firstRecord, reply.lastRecord) = (1, 2)
         (reply.logByteCount, reply.logByteCountMaximum) = (3, 4)
+        reply.shards = [
+            ShowCluster.Shard(
+                name: "north", part: "standby", term: 1, hasLease: false, sequence: 1,
+                lagRecords: 0, primary: "b:1", alarms: [])
+        ]
         let object = try JSONSerialization.jsonObject(
             with: Data(ShowCluster().object(replying: reply)))
         let members = try #require(object as? [String: Any])

@@ -139,10 +139,10 @@ struct ShardClusterTests {
         in cluster: TestCluster
     ) throws {
         let address = Array("127.0.0.1:\(primary.port)".utf8)
-        func connect(_ password: String) -> [UInt8] {
+        func connect(_ password: String, level: UInt8 = 5) -> [UInt8] {
             let body =
-                [0, 4] + Array("MQTT".utf8) + [5, 0xC2, 0, 60, 0, 0, 1, 0x77, 0, 1, 0x78]
-                + [0, UInt8(password.utf8.count)] + Array(password.utf8)
+                [0, 4] + Array("MQTT".utf8) + [level, 0xC2, 0, 60] + (level == 5 ? [0] : [])
+                + [0, 1, 0x77, 0, 1, 0x78, 0, UInt8(password.utf8.count)] + Array(password.utf8)
             return TestCluster.exchange(node.port, [0x10, UInt8(body.count)] + body)
         }
         try cluster.wait("redirection to the new primary") {
@@ -150,6 +150,7 @@ struct ShardClusterTests {
             return answer.starts(with: [0x20]) && answer.dropFirst(3).first == 0x9C
                 && answer.suffix(address.count).elementsEqual(address) ? () : nil
         }
+        #expect(connect(token, level: 4) == [0x20, 2, 0, 3])
         // One that nobody knows does not wander.
         let last = token.last == "k" ? "m" : "k"
         try cluster.wait("refusal of a wrong token") {
@@ -161,6 +162,11 @@ struct ShardClusterTests {
         } catch AdministrationError.refused(let refusal) {
             #expect(refusal.message.contains("127.0.0.1:\(primary.webPort)"), "\(refusal)")
         }
+        let shards = try #require(try admin(node).send(ReadStatistics()).shards)
+        let leads = shards.map { shard in
+            shard.counters.first { $0.name == "cluster/leads" }?.value
+        }
+        #expect(leads == [1, 0], "\(shards.map(\.name))")
         #expect(try admin(node).send(ListApps()).apps.map(\.app) == ["demo"])
         let answer = TestCluster.get(node.webPort, "/api/v1/apps/plant/users")
         #expect(answer.status == 307, "\(answer)")
