@@ -605,9 +605,9 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     }
 
     /// Carries out the effects while there is a trace.
-    @inline(never)
     ///
     /// - Parameter now: the time of the core.
+    @inline(never)
     private mutating func encodeTraced(
         _ loop: inout some BrokerLoop & ~Copyable, at now: Instant
     ) {
