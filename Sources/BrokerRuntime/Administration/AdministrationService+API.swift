@@ -28,6 +28,15 @@ extension AdministrationService {
     }
 
     private func answerHeldOfShard() {
+        guard shards.cores.count == 1 || shared.leads else {
+            // The core that held them is gone: the next primary asks the moderator again.
+            for request in requests.takeHeld(of: place) {
+                answer(request) { () throws(AdministrationRefusal) in
+                    throw useAnotherServer(for: place)
+                }
+            }
+            return
+        }
         var sends: [(request: APIRequest, send: PendingSend)] = []
         let (outcomes, sequence) = shared.enter { state in
             (state.broker.takeHeldOutcomes(), state.broker.pendingSequence)
@@ -78,6 +87,10 @@ extension AdministrationService {
                     shards.cores[recall.place].enter {
                         $0.broker.forgetResult(ofOperatorRecall: recall.number)
                     }
+                }
+                // The shard may have moved meanwhile.
+                if let place = credentials.standbyPlace(of: request.credential) {
+                    throw useAnotherServer(for: place)
                 }
                 throw AdministrationRefusal(
                     .badUserNameOrPassword, "the token or key is not valid any more")

@@ -36,8 +36,10 @@ extension AdministrationService {
     }
 
     func listApps() -> ListApps.Reply {
-        let apps = shards.cores.enumerated().flatMap { place, core in
-            core.enter { $0.broker.appSummaries() }.map {
+        let apps = shards.cores.enumerated().flatMap { place, core -> [ListApps.App] in
+            // Without a lease, what another node has changed since is not here.
+            guard shards.cores.count == 1 || core.gate?.mayEmit ?? true else { return [] }
+            return core.enter { $0.broker.appSummaries() }.map {
                 ListApps.App(
                     app: String(decoding: $0.name, as: UTF8.self), userCount: $0.userCount,
                     tokenCount: $0.tokenCount, isBeingDeleted: $0.isBeingDeleted ? true : nil,

@@ -23,7 +23,7 @@ extension AdministrationService {
 
     /// Refuses a request about an app whose shard another node of the cluster serves.
     func checkPlace(of app: String) throws(AdministrationRefusal) {
-        guard let core = shards.elsewhere(app) else {
+        guard shards.elsewhere(app) != nil else {
             // What another node has changed since is not here.
             guard shards.cores.count == 1 || shards[app].gate?.mayEmit ?? true else {
                 throw AdministrationRefusal(
@@ -32,14 +32,19 @@ extension AdministrationService {
             }
             return
         }
+        throw useAnotherServer(for: shards.map.place(ofApp: Array(app.utf8)))
+    }
+
+    /// The refusal of a request for a shard that another node serves.
+    func useAnotherServer(for place: Int) -> AdministrationRefusal {
+        let core = shards.cores[place]
         core.countRedirection()
         let primary = core.primaryAddresses
         let address = String(
             decoding: primary.web.isEmpty ? primary.client : primary.web, as: UTF8.self)
-        throw AdministrationRefusal(
+        return AdministrationRefusal(
             .useAnotherServer,
-            "this node is a standby of the shard \(shards.name(ofApp: app)), which has the app "
-                + "\"\(app)\""
+            "this node is a standby of the app's shard, \(shards.map.names[place])"
                 + (address.isEmpty
                     ? ", and no primary is known" : "; its primary is \(address)"))
     }

@@ -31,18 +31,25 @@ final class GatedLoop {
     /// and whether they were.
     var isClosing = false
     var hasClosed = false
+    /// Whether connections of the shard may be left whose core was exchanged for an empty one. They
+    /// would wait for ever.
+    var hasForgotten = false
     /// Whether the core is that of a standby: what it says needs no lease, and what it said as the
     /// primary may not leave any more.
-    var isOfStandby = false {
+    var isOfStandby: Bool {
         didSet {
             guard isOfStandby, !oldValue else { return }
+            hasForgotten = !hasClosed
             waiting.removeAll()
             first = 0
             heldByteCount = 0
         }
     }
 
-    init(_ gate: ClusterGate?) { self.gate = gate }
+    init(_ gate: ClusterGate?, isOfStandby: Bool = false) {
+        self.gate = gate
+        self.isOfStandby = isOfStandby
+    }
 
     /// Whether so much waits, here or in another loop, that this loop reads no more from the
     /// connections of the core: what it reads becomes effects of any loop.

@@ -31,6 +31,8 @@ final class ShardNode: @unchecked Sendable {
     private struct State {
         var node: ClusterNode?
         var isStopped = false
+        /// The broker stops, which hands over too: no other hand-over begins.
+        var isStopping = false
         /// An operator has asked for a hand-over of this shard.
         var isLeaving = false
     }
@@ -107,8 +109,11 @@ final class ShardNode: @unchecked Sendable {
 
     /// The broker begins to stop. A primary without a lease then ends the process after a while.
     func beginStop() {
-        guard parts?.core.leads == true else { return }
-        state.withLock { $0.node }?.beginStop()
+        let node = state.withLock { state in
+            state.isStopping = true
+            return state.node
+        }
+        if parts?.core.leads == true { node?.beginStop() }
     }
 
     /// Tells the thread to end. Clients of the shard have had their last output.
@@ -165,10 +170,10 @@ final class ShardNode: @unchecked Sendable {
                 continue
             }
             try lead(node, parts)
-            while !isStopped, !state.withLock({ $0.isLeaving }) {
+            while !isStopped {
+                if state.withLock({ $0.isLeaving }), leave(parts) { return }
                 _ = changed.wait(milliseconds: ClusterLimits.openingMilliseconds)
             }
-            if !isStopped { leave(parts) }
             return
         }
     }
@@ -214,7 +219,13 @@ final class ShardNode: @unchecked Sendable {
             throw AdministrationRefusal(
                 .implementationSpecificError, "the shard \(name) is not served yet: try again")
         }
-        state.withLock { $0.isLeaving = true }
+        let isStopping = state.withLock { state in
+            state.isLeaving = !state.isStopping
+            return state.isStopping
+        }
+        guard !isStopping else {
+            throw AdministrationRefusal(.serverShuttingDown, "the broker is stopping")
+        }
         changed.notify()
         return StepDown.Reply()
     }
@@ -222,10 +233,20 @@ final class ShardNode: @unchecked Sendable {
     /// Stores what was accepted, tells the clients of the shard to use another node, and empties
     /// the core. No session ends and no will is sent: what is stored says that the devices are
     /// connected, as after the death of a primary.
-    private func leave(_ parts: Parts) {
+    ///
+    /// - Returns: whether it has; false if the broker stops, and drains the core.
+    private func leave(_ parts: Parts) -> Bool {
         let core = parts.core
         // No request of an operator is in the core then, or waits for a commit.
-        parts.operations.withLock { _ in core.beginLeaving() }
+        let hasBegun = parts.operations.withLock { _ in
+            state.withLock { state in
+                state.isLeaving = false
+                guard !state.isStopping else { return false }
+                core.beginLeaving()
+                return true
+            }
+        }
+        guard hasBegun else { return false }
         let end = ClusterGate.nowMilliseconds + ClusterLimits.leaveMilliseconds
         func isOver() -> Bool { ClusterGate.nowMilliseconds >= end || isStopped }
         while !isOver(), !core.hasStoredAll { _ = poll(nil, 0, 1) }
@@ -236,6 +257,7 @@ final class ShardNode: @unchecked Sendable {
         // Each loop sends what waits, and closes the connections of the shard.
         core.beginClosing()
         while !isOver(), !core.isClosed { _ = poll(nil, 0, 1) }
+        return true
     }
 
     /// Empties the core when the node has ended.

@@ -57,6 +57,12 @@ struct APICredentials: Sendable {
         var elsewhere: SharedBroker?
     }
 
+    /// The shard that has the holder of a credential, if another node of the cluster serves it.
+    func standbyPlace(of credential: APICredential) -> Int? {
+        guard case .presented(let presented, _) = credential else { return nil }
+        return shards.standbyPlace(of: presented)
+    }
+
     /// Whether a credential has the form of an operator's token: it is no key of an app, no token
     /// of a user, and no web token, whose parts are joined by dots (RFC 7515, 7.1).
     static func isOperatorToken(_ text: RawSpan) -> Bool {

@@ -14,7 +14,11 @@ extension BrokerLoopHandler {
     ) {
         guard isGated else { return carryOutAll(of: core, &loop) }
         if gated.isOfStandby {
+            if gated.hasForgotten { closeConnections(of: core, gated, &loop) }
+            gated.hasForgotten = false
             gated.hasClosed = false
+            // What filled the loop was dropped.
+            if gated.tellFull() { for handle in shared.loopHandles { handle.wake() } }
             return carryOutRefusals(of: core, &loop)
         }
         encoder.serverReference = []
@@ -26,22 +30,33 @@ extension BrokerLoopHandler {
 
     /// Closes the connections of a shard that another node is to serve, when they have their last
     /// output.
-    mutating func closeAll(
+    private mutating func closeAll(
         of core: SharedBroker, _ gated: GatedLoop, _ loop: inout some BrokerLoop & ~Copyable
     ) {
-        guard let others, gated.isClosing else {
+        guard gated.isClosing else {
             gated.hasClosed = false
             return
         }
         guard gated.isEmpty else { return }
         gated.hasClosed = true
+        closeConnections(of: core, gated, &loop)
+        core.enter { $0.closedLoopCount += 1 }
+    }
+
+    private mutating func closeConnections(
+        of core: SharedBroker, _ gated: GatedLoop, _ loop: inout some BrokerLoop & ~Copyable
+    ) {
+        guard let others else { return }
+        // What waits to be refused comes after it.
+        var refusals = LoopEffects()
+        swap(&refusals, &effects)
+        defer { swap(&refusals, &effects) }
         let place = others.all.firstIndex { $0.gated === gated }.map { $0 + 1 } ?? 0
         for connection in others.connections(at: place, of: loopIndex)
         where decoder.conversations[connection] != nil {
             effects.effects.append(.close(connection, .useAnotherServer))
         }
         carryOutAll(of: core, &loop)
-        core.enter { $0.closedLoopCount += 1 }
     }
 
     /// Tells clients of a shard whose core is empty where its primary is.

@@ -175,6 +175,8 @@ package final class SharedBroker: Sendable {
     func leave(with empty: Box<Broker>) {
         enter { state in
             swap(&state.broker, &empty.value)
+            // What the loops have not taken may not leave any more.
+            state.effects = Effects(loopCount: loopHandles.count)
             state.committedSequence = 0
             state.leads = false
             state.isLeaving = false

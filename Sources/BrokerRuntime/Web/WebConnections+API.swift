@@ -130,6 +130,20 @@ extension WebConnections {
         }
     }
 
+    /// The core that would have the app of a request's credential, if another node of the cluster
+    /// serves it; nil otherwise.
+    func elsewhere(
+        _ request: WebRequest, in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> SharedBroker? {
+        guard credentials.shards.isClustered, credentials.shards.cores.count > 1 else { return nil }
+        do throws(APICredentials.Refusal) {
+            _ = try credential(of: request, unixSeconds: clock.moment(at: loop.now).unixSeconds)
+            return nil
+        } catch {
+            return error.elsewhere
+        }
+    }
+
     /// The operation that the path and the method of a request name, and the values of the path.
     private static func findOperation(
         of request: WebRequest

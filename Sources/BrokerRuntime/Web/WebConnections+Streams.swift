@@ -101,6 +101,9 @@ extension WebConnections {
                             + "belong", reason: .topicNameInvalid))
             }
         }
+        if let core = elsewhere(request, in: loop) {
+            return .respond(redirection(of: request, to: core))
+        }
         // Otherwise the core refuses a wrong credential, as that of any client.
         if request.mustBeVerified {
             do throws(APICredentials.Refusal) {

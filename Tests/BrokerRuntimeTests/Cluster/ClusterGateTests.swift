@@ -199,8 +199,28 @@ import class Threads.WakeSignal
         #expect(!gated.isEmpty && gated.heldByteCount > 0)
         gated.isOfStandby = true
         #expect(gated.isEmpty && gated.heldByteCount == 0)
+        // Its connections were not closed in time, and would wait for ever.
+        #expect(gated.hasForgotten)
         gated.isOfStandby = false
         #expect(gated.isEmpty)
+        gated.hasForgotten = false
+        gated.hasClosed = true
+        gated.isOfStandby = true
+        #expect(!gated.hasForgotten)
+    }
+
+    @Test func `make no loop full that were dropped`() {
+        let gate = ClusterGate(nodeSignal: WakeSignal())
+        let gated = GatedLoop(gate)
+        let connection = ConnectionID(loop: 0, slot: 1, generation: 1)
+        while gated.heldByteCount <= ClusterLimits.gatedByteCountMaximum {
+            var many = LoopEffects()
+            for _ in 0..<10_000 { many.effects.append(.close(connection, .keepAliveTimeout)) }
+            gated.add(&many)
+        }
+        #expect(!gated.tellFull() && gated.holdsInput)
+        gated.isOfStandby = true
+        #expect(gated.tellFull() && !gated.holdsInput)
     }
 }
 

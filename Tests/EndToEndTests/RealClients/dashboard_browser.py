@@ -8,6 +8,7 @@
 import sys
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -116,8 +117,14 @@ def fill(name, value):
 
 
 def press(words, inside="main"):
-    driver.find_element(
-        By.XPATH, f"//*[@id='{inside}']//button[normalize-space()='{words}']").click()
+    def has_pressed(_):
+        driver.find_element(
+            By.XPATH, f"//*[@id='{inside}']//button[normalize-space()='{words}']").click()
+        return True
+
+    # The page may be drawn again between the search and the click.
+    WebDriverWait(
+        driver, 40, ignored_exceptions=[StaleElementReferenceException]).until(has_pressed)
 
 
 def confirm(words):

@@ -17,7 +17,7 @@ extension APIOperation {
         answer: [
             .objects(
                 "apps", .text("app"), .number("userCount"), .number("tokenCount"),
-                .boolean(optional: "isBeingDeleted"))
+                .boolean(optional: "isBeingDeleted"), .text(optional: "shard"))
         ]
     ) { _ in .listApps(ListApps()) }
 

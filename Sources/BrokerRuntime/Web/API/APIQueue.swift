@@ -217,6 +217,16 @@ final class APIQueue: Sendable {
         state.withLock { $0.held.removeValue(forKey: HeldNumber(place: place, number: number)) }
     }
 
+    /// Removes and returns the requests with held messages of a shard.
+    func takeHeld(of place: Int) -> [APIRequest] {
+        state.withLock { state in
+            let numbers = state.held.keys.filter { $0.place == place }.sorted {
+                $0.number < $1.number
+            }
+            return numbers.compactMap { state.held.removeValue(forKey: $0)?.request }
+        }
+    }
+
     /// Forgets the reads of a connection that has closed: nobody gets their answers. Messages and
     /// changes are executed nevertheless, because closing a connection does not take them back.
     func abandonReads(of connection: ConnectionID) {
