@@ -30,6 +30,8 @@ struct PreparedBatch: ~Copyable {
     let doomedQueues: [QueueID]
     /// Whether the loads of the batch follow the commit, or only its sweep.
     let hasReads: Bool
+    /// Whether the result was complete before the commit.
+    var isCompleted = false
 }
 
 extension LMDBQueueStore {
@@ -173,6 +175,39 @@ extension LMDBQueueStore {
         complete(&result)
     }
 
+    /// The log has the record of the open transaction. Completes the result before the commit,
+    /// unless it has to wait for it: for loads, for a sweep, for deletions that are not complete,
+    /// or for what the commit leaves of a store that is nearly full.
+    ///
+    /// The result may be told at once: if the commit fails, the next start replays the record.
+    ///
+    /// - Returns: whether the result is complete. ``commitDecided(at:into:)`` does not change it
+    ///   then.
+    public mutating func completeDecided(_ result: inout StoreResult) -> Bool {
+        checkUse()
+        guard var decided = prepared.take() else {
+            preconditionFailure("no batch to complete after \(position as Any)")
+        }
+        let batch = decided.batch
+        var need = RoomNeed()
+        need.add(batch, page: pageByteCount)
+        let rowRoom = rowRoomByteCount - need.byteCount(page: pageByteCount)
+        let used = decided.transaction.usedByteCount
+        let isCompleted =
+            batch.loads.isEmpty && batch.sweepMaximum == 0 && restoredDamage.isEmpty
+            && decided.doomedQueues.isEmpty && doomedQueues.isEmpty
+            && hasRoom && used <= options.softLimitByteCount
+            && rowRoom >= StoreLimits.ampleRowRoomByteCount
+        if isCompleted {
+            complete(&result)
+            result.usedBytes = used
+            result.rowRoomByteCount = rowRoom
+        }
+        decided.isCompleted = isCompleted
+        prepared = consume decided
+        return isCompleted
+    }
+
     /// The log has the record of the open transaction: commits it, and carries out the loads and
     /// the sweep of its batch.
     ///
@@ -189,13 +224,15 @@ extension LMDBQueueStore {
         }
         hasFailed = true
         let batch = decided.batch
-        let hasReads = decided.hasReads
+        let (hasReads, isCompleted) = (decided.hasReads, decided.isCompleted)
         let (message, doomed) = (decided.nextMessage, decided.doomedQueues)
         try commit(
             decided.finish(), moment: batch.moment, nextMessage: message, at: position)
         doomedQueues = doomed
         var next: DecidedBatch?
-        if hasReads {
+        if isCompleted {
+            // Nothing follows the commit.
+        } else if hasReads {
             restoredDamage.removeAll()
             next = try decideReads(of: batch, into: &result)
         } else {

@@ -262,7 +262,7 @@ public struct LMDBQueueStore: ~Copyable {
     /// The same for batches of one transaction.
     mutating func claimRoom(for need: RoomNeed, at moment: Moment) -> Bool {
         keptPages.note(countMaximum: need.changeCount, at: moment)
-        let needed = need.runByteCount + need.pagesMaximum * pageByteCount
+        let needed = need.byteCount(page: pageByteCount)
         let growth = max(
             needed + StoreLimits.reserveByteCount - freeByteCount, need.runByteCount)
         let end = min(environment.highWaterByteCount + growth, options.mapByteCount)
@@ -280,7 +280,7 @@ public struct LMDBQueueStore: ~Copyable {
 
     /// Bytes that are certain for rows that are new or grow, beyond the reserve on the disk and
     /// half of the rest of the map.
-    private var rowRoomByteCount: Int {
+    var rowRoomByteCount: Int {
         let start = environment.highWaterByteCount - freeByteCount
         let map = (options.mapByteCount - start) / 2
         let disk =
@@ -556,6 +556,10 @@ struct RoomNeed {
     private(set) var changeCount = 0
     private(set) var runByteCount = 0
     private(set) var pagesMaximum = 64
+
+    func byteCount(page pageByteCount: Int) -> Int {
+        runByteCount + pagesMaximum * pageByteCount
+    }
 
     /// Copy-on-write: every scattered change may need a page of its own, and split it. Long rows
     /// also have contiguous pages of their own.

@@ -26,4 +26,8 @@ enum StoreLimits {
     /// has it: 100,000 sessions with a subscription each, in two commits. The core refuses further
     /// growth between two results.
     static let rowRoomByteCountMaximum = 64 << 20
+
+    /// A result is told before its commit only if so much of that space is left whatever the commit
+    /// uses: rows of thousands of sessions.
+    static let ampleRowRoomByteCount = 16 << 20
 }

@@ -18,7 +18,7 @@ import Testing
         var model = InMemoryStore()
         var primary = try nodes.open(0)
         var standby = try nodes.open(1)
-        var expiredCount = 0
+        var (expiredCount, earlyCount) = (0, 0)
         for round in 0..<80 {
             let batch = driver.makeBatch()
             var result = StoreResult()
@@ -27,7 +27,12 @@ import Testing
                 let position = primary.position!.following(term: 1)
                 expiredCount += record.outcome.expired.count
                 try standby.apply([record.overTheLog(at: position)])
-                decided = try primary.commitDecided(at: position, into: &result)
+                let isCompleted = primary.completeDecided(&result)
+                var told = result
+                decided = try primary.commitDecided(at: position, into: &told)
+                // Nothing follows a result that was told before the commit.
+                #expect(!isCompleted || decided == nil, "seed \(seed), round \(round)")
+                if isCompleted { earlyCount += 1 } else { result = told }
             }
             var expected = StoreResult()
             model.carryOut(batch, into: &expected)
@@ -38,7 +43,7 @@ import Testing
             }
         }
         #expect(primary.position == standby.position)
-        #expect(expiredCount > 0)
+        #expect(expiredCount > 0 && earlyCount > 0)
     }
 
     @Test(arguments: 11...14 as ClosedRange<UInt64>)
@@ -161,7 +166,9 @@ import Testing
             var primary = try nodes.open(0)
             var result = StoreResult()
             record = try primary.decide(batch, into: &result)
-            // The log has the record; the process dies.
+            // The log has the record, and the result is told; the process dies.
+            let isTold = primary.completeDecided(&result)
+            #expect(isTold)
         }
         var restarted = try nodes.open(0)
         #expect(restarted.position?.sequence == .start)

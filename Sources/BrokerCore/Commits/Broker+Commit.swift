@@ -50,6 +50,7 @@ extension Broker {
         var step = Step(at: moment, effects: effects)
         commits.take(result)
         let start = work + effects.work
+        let storedLoops = result.refusal == nil ? effects.storedLoops : 0
         defer { workload.chargeNextTurn(work + effects.work - start) }
         counters.batchesCommitted += 1
         if result.refusal != nil {
@@ -83,6 +84,7 @@ extension Broker {
         settleQueues(result, in: &step)
         if result.isUnfinished { commits.commitSoon() }
         if !commits.inFlightBatch.revising.isEmpty { continueRevisions(result, in: &step) }
+        effects.noteStored(storedLoops)
         commits.releaseDeliveries()
         // Entries that the store refused leave the windows at once.
         let end = result.refusal == nil ? start + limits.turnWorkMaximum : Int.max

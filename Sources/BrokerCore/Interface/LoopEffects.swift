@@ -15,6 +15,9 @@ public struct LoopEffects: ~Copyable, Sendable {
     public var bytes: ByteArena
     /// The stamp of the last publication's message; 0 for none.
     var lastStamp: UInt64 = 0
+    /// How many of the first effects a result of the store has caused. They tell of nothing that
+    /// was decided after its batch.
+    private(set) var storedCount = 0
 
     public init() {
         effects = PlainBuffer(capacity: 1024)
@@ -31,7 +34,21 @@ public struct LoopEffects: ~Copyable, Sendable {
         identifierLists = other.identifierLists
         bytes = ByteArena(capacity: other.bytes.count)
         _ = bytes.append(other.bytes.bytes)
+        storedCount = other.storedCount
     }
+
+    /// Whether they tell of something that was decided after the last batch whose result the core
+    /// has. Deliveries tell of nothing.
+    public var tellsUnstored: Bool {
+        effects.elements.dropFirst(storedCount).contains {
+            if case .deliver = $0 { false } else { true }
+        }
+    }
+
+    /// Whether a result of the store has caused all of them.
+    fileprivate var areStored: Bool { storedCount == effects.count }
+
+    fileprivate mutating func noteStored() { storedCount = effects.count }
 
     /// Bytes of memory that the buffer holds, about.
     public var heldByteCount: Int {
@@ -56,6 +73,7 @@ public struct LoopEffects: ~Copyable, Sendable {
         identifierLists.removeAllKeepingCapacity()
         bytes.removeAll()
         lastStamp = 0
+        storedCount = 0
     }
 
     /// The publication of a message for this event loop: its block is appended once, however many
@@ -114,6 +132,23 @@ public struct Effects: ~Copyable, @unchecked Sendable {
         var sum = 0
         for loop in 0..<loopCount { sum += (loops + loop).pointee.work }
         return sum
+    }
+
+    /// The loops whose effects have all been caused by results of the store, with a bit for each.
+    var storedLoops: UInt64 {
+        var bits: UInt64 = 0
+        for loop in 0..<loopCount where (loops + loop).pointee.areStored {
+            bits |= 1 << UInt64(loop)
+        }
+        return bits
+    }
+
+    /// Notes that a result of the store has caused what these loops have got since
+    /// ``storedLoops``.
+    func noteStored(_ bits: UInt64) {
+        for loop in 0..<loopCount where bits & 1 << UInt64(loop) != 0 {
+            (loops + loop).pointee.noteStored()
+        }
     }
 
     /// Exchanges an event loop's effects for an empty buffer.

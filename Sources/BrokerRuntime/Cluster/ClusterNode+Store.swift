@@ -74,11 +74,14 @@ extension ClusterNode {
     func commit(at position: ReplicaPosition) throws(StoreError) {
         // Heartbeats before it.
         try applyWaiting()
+        // Nobody waits for this disk: after a failed commit, the next start replays the record.
+        let isCompleted = owned.value.completeDecided(&result)
+        if isCompleted { finish() }
         let next = try owned.value.commitDecided(at: position, into: &result)
         tellPosition()
         if let next { return try propose(next, hasSends: false) }
         measure()
-        finish()
+        if !isCompleted { finish() }
         try maintain()
     }
 

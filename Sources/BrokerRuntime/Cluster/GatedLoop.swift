@@ -75,12 +75,9 @@ final class GatedLoop {
             entry = Entry(LoopEffects(copying: effects))
             effects.removeAll()
         }
-        // A delivery, as a read, needs the lease only. All else tells somebody what was decided:
-        // a deposed primary's list of receivers is stale.
-        let isPlain = entry.effects.effects.elements.allSatisfy {
-            if case .deliver = $0 { true } else { false }
-        }
-        entry.mark = isPlain ? nil : gate?.takeMark()
+        // A delivery, as a read, needs the lease only, and so does what the log has. All else tells
+        // somebody what was decided: a deposed primary's list of receivers is stale.
+        entry.mark = entry.effects.tellsUnstored ? gate?.takeMark() : nil
         entry.heldByteCount = entry.effects.heldByteCount + ClusterLimits.gatedEntryByteCount
         heldByteCount += entry.heldByteCount
         waiting.append(entry)

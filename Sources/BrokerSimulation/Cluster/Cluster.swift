@@ -137,6 +137,7 @@ final class Cluster {
         context.oracle.tookOver()
         let process = BrokerProcess(context, network: network, node: node, life: node.life)
         leader = process
+        network.leader = node.life
         context.oracle.brokerStarted()
         return process
     }

@@ -191,10 +191,7 @@ final class ClusterNode {
 
     /// The mark of effects: nil if they need no confirmation.
     func mark(of effects: borrowing LoopEffects) -> UInt64? {
-        let isPlain = effects.effects.elements.allSatisfy {
-            if case .deliver = $0 { true } else { false }
-        }
-        guard !isPlain, !context.has(.earlyRelease), let replica else { return nil }
+        guard effects.tellsUnstored, !context.has(.earlyRelease), let replica else { return nil }
         let mark = replica.confirmationMark
         context.enter(.cluster(.nodeConfirms(node: index, life: life)), after: 0)
         return mark

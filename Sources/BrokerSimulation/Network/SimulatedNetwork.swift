@@ -38,6 +38,8 @@ struct Link {
 final class SimulatedNetwork {
     private let context: SimulationContext
     private(set) var links: [Link] = []
+    /// The start of the broker that leads a cluster. Others may still be connected.
+    var leader: Int?
 
     init(_ context: SimulationContext) {
         self.context = context
@@ -123,9 +125,11 @@ final class SimulatedNetwork {
             && links[link].gatewayLink.map(isStanding) ?? true
     }
 
-    /// Whether the other end still considers the link open.
+    /// Whether the other end still considers the link open, and is no deposed primary.
     func isReachable(_ link: Int) -> Bool {
-        links[link].isOpenAtBroker && links[link].gatewayLink.map(isReachable) ?? true
+        guard links[link].isOpenAtBroker else { return false }
+        if let gatewayLink = links[link].gatewayLink { return isReachable(gatewayLink) }
+        return links[link].gateway != nil || leader.map { $0 == links[link].life } ?? true
     }
 
     // MARK: Closing

@@ -20,6 +20,25 @@ import Testing
         #expect(world.store.heldMessages.count == 1)
     }
 
+    /// So the primary of a cluster tells it without another append to the log.
+    @Test func `is all that the result of a stored send tells of`() {
+        world.begin("bob/pc", "ann/phone", "eve/pc")
+        world.lose("ann/phone")
+        world.settle()
+        _ = world.lines()
+        world.send("bob/pc", 1, to: .user("ann"), "x")
+        world.commit()
+        #expect(world.lines() == ["bob/pc: result 1, sent"])
+        #expect(!world.toldUnstored)
+        // Nothing is stored of a message that its receiver has acknowledged.
+        world.send("bob/pc", 2, to: .user("eve"), "y")
+        #expect(world.lines() == ["eve/pc: #1 \"y\" from bob"])
+        #expect(!world.toldUnstored)
+        world.acknowledge("eve/pc", through: 1)
+        #expect(world.lines() == ["bob/pc: result 2, sent"])
+        #expect(world.toldUnstored)
+    }
+
     @Test func `is not needed for what was acknowledged before it was handed over`() {
         world.begin("bob/pc", "ann/phone")
         world.send("bob/pc", 1, to: .user("ann"), "x")

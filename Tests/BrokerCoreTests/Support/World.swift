@@ -20,6 +20,8 @@ final class World {
     var showsNotes = false
     var effects = Effects(loopCount: 2)
     private var transcript: [String] = []
+    /// Whether the effects of the last call told of something that no stored batch contains.
+    private(set) var toldUnstored = false
     /// When each message that the broker sent was accepted, since it was last emptied.
     var acceptances: [UInt64?] = []
     private var batch = StoreBatch()
@@ -595,6 +597,7 @@ final class World {
 
     func collect() {
         broker.checkInvariants()
+        toldUnstored = effects[0].tellsUnstored || effects[1].tellsUnstored
         for loop in 0..<2 as Range<UInt8> {
             for index in 0..<effects[loop].effects.count {
                 let effect = effects[loop].effects[index]
