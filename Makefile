@@ -61,10 +61,13 @@ FORMATTED := $(wildcard Sources Tests Bench Examples Package.swift)
 build: deps
 	$(SWIFT) build
 
-# The tests start the programs of the same debug build, and third-party MQTT clients.
+# The tests start the programs of the same debug build, and third-party MQTT clients. Those with
+# several programs come last: the others use both processors for minutes.
+PROGRAM_TESTS := '^(EndToEnd|Cluster|NATSLog)Tests\.'
 .PHONY: test
 test: deps test-deps examples dependency
-	Tests/slowest $(SWIFT) test
+	Tests/slowest $(SWIFT) test --skip $(PROGRAM_TESTS)
+	Tests/slowest $(SWIFT) test --skip-build --filter $(PROGRAM_TESTS)
 
 # Programs that use the SDK from a package of their own; the tests run them.
 .PHONY: examples

@@ -5,95 +5,100 @@ import Foundation
 import TestSurroundings
 import Testing
 
-@Suite(
-    .serialized, .timeLimit(.minutes(10)),
-    .enabled(if: NATSServers.isInstalled, "nats-server cannot be installed from PyPI"))
-struct ClusterCommandTests {
-    /// The program beside martletd.
-    private static let program = URL(filePath: TestCluster.program).deletingLastPathComponent()
-        .appending(path: "martlet").path
+extension ClusterTests {
+    @Suite(
+        .serialized, .timeLimit(.minutes(10)),
+        .enabled(if: NATSServers.isInstalled, "nats-server cannot be installed from PyPI"))
+    struct ClusterCommandTests {
+        /// The program beside martletd.
+        private static let program = URL(filePath: TestCluster.program).deletingLastPathComponent()
+            .appending(path: "martlet").path
 
-    /// Runs `martlet cluster` and returns its exit code and what it printed.
-    private func command(
-        _ arguments: String..., of cluster: TestCluster
-    ) throws -> (code: Int32, lines: [String]) {
-        try run(["cluster"] + arguments, of: cluster)
-    }
+        /// Runs `martlet cluster` and returns its exit code and what it printed.
+        private func command(
+            _ arguments: String..., of cluster: TestCluster
+        ) throws -> (code: Int32, lines: [String]) {
+            try run(["cluster"] + arguments, of: cluster)
+        }
 
-    private func run(
-        _ arguments: String..., of cluster: TestCluster
-    ) throws -> (code: Int32, lines: [String]) {
-        try run(arguments, of: cluster)
-    }
+        private func run(
+            _ arguments: String..., of cluster: TestCluster
+        ) throws -> (code: Int32, lines: [String]) {
+            try run(arguments, of: cluster)
+        }
 
-    private func run(
-        _ arguments: [String], of cluster: TestCluster
-    ) throws -> (code: Int32, lines: [String]) {
-        let output = cluster.directory.file("command.out")
-        try? FileManager.default.removeItem(atPath: output)
-        let process = try ClusterProcess(Self.program, arguments, log: output)
-        let code = try process.waitForEnd()
-        let text = try String(contentsOfFile: output, encoding: .utf8)
-        return (code, text.split(separator: "\n").map(String.init))
-    }
+        private func run(
+            _ arguments: [String], of cluster: TestCluster
+        ) throws -> (code: Int32, lines: [String]) {
+            let output = cluster.directory.file("command.out")
+            try? FileManager.default.removeItem(atPath: output)
+            let process = try ClusterProcess(Self.program, arguments, log: output)
+            let code = try process.waitForEnd()
+            let text = try String(contentsOfFile: output, encoding: .utf8)
+            return (code, text.split(separator: "\n").map(String.init))
+        }
 
-    @Test func `each node shows all nodes, and the primary gives its place to another`()
-        async throws
-    {
-        try await onThread {
-            let cluster = try TestCluster()
-            let primary = try cluster.primary(otherThan: nil)
-            let standby = try #require(cluster.nodes.first { $0 !== primary })
-            // Nodes report each second.
-            let shown = try cluster.wait("three nodes") {
-                let shown = try command("status", "--data", standby.data, of: cluster)
-                return shown.lines.count { $0.contains("  record ") } == 3 ? shown : nil
-            }
-            #expect(shown.code == 0)
-            for node in cluster.nodes {
-                let part = node === primary ? "primary" : "standby"
+        @Test func `each node shows all nodes, and the primary gives its place to another`()
+            async throws
+        {
+            try await onThread {
+                let cluster = try TestCluster()
+                let primary = try cluster.primary(otherThan: nil)
+                let standby = try #require(cluster.nodes.first { $0 !== primary })
+                // Nodes report each second.
+                let shown = try cluster.wait("three nodes") {
+                    let shown = try command("status", "--data", standby.data, of: cluster)
+                    return shown.lines.count { $0.contains("  record ") } == 3 ? shown : nil
+                }
+                #expect(shown.code == 0)
+                for node in cluster.nodes {
+                    let part = node === primary ? "primary" : "standby"
+                    #expect(
+                        shown.lines.contains {
+                            $0.hasPrefix("\(node.name)  \(part)  127.0.0.1:\(node.port)  record ")
+                        }, "\(shown.lines)")
+                }
+                #expect(shown.lines[0].hasSuffix("  this node"))
                 #expect(
-                    shown.lines.contains {
-                        $0.hasPrefix("\(node.name)  \(part)  127.0.0.1:\(node.port)  record ")
-                    }, "\(shown.lines)")
+                    shown.lines.contains { $0.contains("without a lease here, durability strict") })
+                #expect(shown.lines.contains { $0.contains("of 256 MiB") })
+                #expect(shown.lines.count { $0.hasSuffix("  leader") } == 1)
+                #expect(shown.lines.count { $0.hasSuffix("  current") } == 2)
+                let json = try command("status", "--data", primary.data, "--json", of: cluster)
+                #expect(json.lines.first?.contains(#""hasLease":true"#) == true, "\(json.lines)")
+
+                // The HTTP API of the primary, found among the addresses of all nodes.
+                let token = try AdministrationClient(dataDirectory: primary.data).send(
+                    AddOperator(operator: "anna", role: .view, expirySeconds: nil)
+                ).token
+                let servers = (cluster.nodes.filter { $0 !== primary } + [primary]).map {
+                    "http://127.0.0.1:\($0.webPort)"
+                }
+                let listed = try run(
+                    "stats", "--server", servers.joined(separator: ","), "--token", token,
+                    of: cluster)
+                #expect(listed.code == 0, "\(listed.lines)")
+                #expect(listed.lines.contains { $0.contains("cluster/term") }, "\(listed.lines)")
+                let single = try run(
+                    "stats", "--server", servers[0], "--token", token, of: cluster)
+                #expect(single.code != 0)
+                #expect(single.lines.first?.contains("is a standby") == true, "\(single.lines)")
+
+                let refused = try command("step-down", "--data", standby.data, of: cluster)
+                #expect(refused.code != 0, "\(refused.lines)")
+                let done = try command("step-down", "--data", primary.data, of: cluster)
+                #expect(
+                    done.code == 0 && done.lines == ["the primary gives its place to another node"])
+                #expect(try primary.process?.waitForEnd() == 8)
+                _ = try cluster.primary(otherThan: primary)
+
+                let alone = cluster.directory.file("alone")
+                let absent = try command("status", "--data", alone, of: cluster)
+                #expect(absent.code != 0)
+                #expect(
+                    absent.lines.first?.contains("no node of a cluster runs on \(alone)") == true,
+                    "\(absent.lines)")
             }
-            #expect(shown.lines[0].hasSuffix("  this node"))
-            #expect(shown.lines.contains { $0.contains("without a lease here, durability strict") })
-            #expect(shown.lines.contains { $0.contains("of 256 MiB") })
-            #expect(shown.lines.count { $0.hasSuffix("  leader") } == 1)
-            #expect(shown.lines.count { $0.hasSuffix("  current") } == 2)
-            let json = try command("status", "--data", primary.data, "--json", of: cluster)
-            #expect(json.lines.first?.contains(#""hasLease":true"#) == true, "\(json.lines)")
-
-            // The HTTP API of the primary, found among the addresses of all nodes.
-            let token = try AdministrationClient(dataDirectory: primary.data).send(
-                AddOperator(operator: "anna", role: .view, expirySeconds: nil)
-            ).token
-            let servers = (cluster.nodes.filter { $0 !== primary } + [primary]).map {
-                "http://127.0.0.1:\($0.webPort)"
-            }
-            let listed = try run(
-                "stats", "--server", servers.joined(separator: ","), "--token", token, of: cluster)
-            #expect(listed.code == 0, "\(listed.lines)")
-            #expect(listed.lines.contains { $0.contains("cluster/term") }, "\(listed.lines)")
-            let single = try run(
-                "stats", "--server", servers[0], "--token", token, of: cluster)
-            #expect(single.code != 0)
-            #expect(single.lines.first?.contains("is a standby") == true, "\(single.lines)")
-
-            let refused = try command("step-down", "--data", standby.data, of: cluster)
-            #expect(refused.code != 0, "\(refused.lines)")
-            let done = try command("step-down", "--data", primary.data, of: cluster)
-            #expect(done.code == 0 && done.lines == ["the primary gives its place to another node"])
-            #expect(try primary.process?.waitForEnd() == 8)
-            _ = try cluster.primary(otherThan: primary)
-
-            let alone = cluster.directory.file("alone")
-            let absent = try command("status", "--data", alone, of: cluster)
-            #expect(absent.code != 0)
-            #expect(
-                absent.lines.first?.contains("no node of a cluster runs on \(alone)") == true,
-                "\(absent.lines)")
         }
     }
 }

@@ -6,137 +6,139 @@ import Foundation
 import TestSurroundings
 import Testing
 
-@Suite(
-    .serialized, .timeLimit(.minutes(10)),
-    .enabled(if: NATSServers.isInstalled, "nats-server cannot be installed from PyPI"))
-struct JoiningTests {
-    @Test func `a node without a store gets a copy, and one that was away too long another`()
-        async throws
-    {
-        try await onThread {
-            let cluster = try TestCluster()
-            let primary = try cluster.primary(otherThan: nil)
-            try TestCluster.createApp(on: primary)
-            let joining = try #require(cluster.nodes.first { $0 !== primary })
-            let other = try #require(cluster.nodes.last { $0 !== primary })
-            try retain(20, from: 0, on: primary)
-            try stop(joining)
-            try FileManager.default.removeItem(atPath: joining.data)
-            try trim(cluster, primary)
-            try cluster.start(joining)
-            try awaitCopy(1, of: joining, in: cluster, primary)
+extension ClusterTests {
+    @Suite(
+        .serialized, .timeLimit(.minutes(10)),
+        .enabled(if: NATSServers.isInstalled, "nats-server cannot be installed from PyPI"))
+    struct JoiningTests {
+        @Test func `a node without a store gets a copy, and one that was away too long another`()
+            async throws
+        {
+            try await onThread {
+                let cluster = try TestCluster()
+                let primary = try cluster.primary(otherThan: nil)
+                try TestCluster.createApp(on: primary)
+                let joining = try #require(cluster.nodes.first { $0 !== primary })
+                let other = try #require(cluster.nodes.last { $0 !== primary })
+                try retain(20, from: 0, on: primary)
+                try stop(joining)
+                try FileManager.default.removeItem(atPath: joining.data)
+                try trim(cluster, primary)
+                try cluster.start(joining)
+                try awaitCopy(1, of: joining, in: cluster, primary)
 
-            try stop(joining)
-            try retain(20, from: 20, on: primary)
-            try trim(cluster, primary)
-            try cluster.start(joining)
-            try awaitCopy(2, of: joining, in: cluster, primary)
-            // The other standby has made both, and goes on.
-            #expect(log(other).contains("a copy of its store for another one"))
+                try stop(joining)
+                try retain(20, from: 20, on: primary)
+                try trim(cluster, primary)
+                try cluster.start(joining)
+                try awaitCopy(2, of: joining, in: cluster, primary)
+                // The other standby has made both, and goes on.
+                #expect(log(other).contains("a copy of its store for another one"))
 
-            try stop(joining)
-            try stop(other)
-            let (rows, expected) = (
-                try StoreRows(directory: joining.data), try StoreRows(directory: other.data)
-            )
-            #expect(rows == expected, "\(rows.counts), \(expected.counts)")
-        }
-    }
-
-    @Test func `whoever dies during a copy, the next attempt gets one`() async throws {
-        try await onThread {
-            let cluster = try TestCluster()
-            let primary = try cluster.primary(otherThan: nil)
-            try TestCluster.createApp(on: primary)
-            let joining = try #require(cluster.nodes.first { $0 !== primary })
-            let other = try #require(cluster.nodes.last { $0 !== primary })
-            try retain(250, from: 0, on: primary)
-            try stop(joining)
-            try FileManager.default.removeItem(atPath: joining.data)
-            try trim(cluster, primary)
-            let begins = "this node gets a copy of the store of"
-
-            try cluster.start(joining)
-            try cluster.wait("beginning") { count(begins, in: joining) == 1 ? () : nil }
-            joining.process?.signal(SIGKILL)
-            _ = try joining.process?.waitForEnd()
-
-            try cluster.start(joining)
-            try cluster.wait("beginning") { count(begins, in: joining) == 2 ? () : nil }
-            other.process?.signal(SIGKILL)
-            _ = try other.process?.waitForEnd()
-            // It is the only one, with the primary, of which the next copy is.
-            try cluster.wait("another attempt", seconds: 120) {
-                count(begins, in: joining) > 2
-                    || count("has a copy of the store", in: joining) > 0 ? () : nil
+                try stop(joining)
+                try stop(other)
+                let (rows, expected) = (
+                    try StoreRows(directory: joining.data), try StoreRows(directory: other.data)
+                )
+                #expect(rows == expected, "\(rows.counts), \(expected.counts)")
             }
-            try cluster.start(other)
-            try awaitCopy(1, of: joining, in: cluster, primary)
-            // Both are there: one dies, and the other two go on.
-            primary.process?.signal(SIGKILL)
-            _ = try cluster.primary(otherThan: primary)
         }
-    }
 
-    // MARK: -
+        @Test func `whoever dies during a copy, the next attempt gets one`() async throws {
+            try await onThread {
+                let cluster = try TestCluster()
+                let primary = try cluster.primary(otherThan: nil)
+                try TestCluster.createApp(on: primary)
+                let joining = try #require(cluster.nodes.first { $0 !== primary })
+                let other = try #require(cluster.nodes.last { $0 !== primary })
+                try retain(250, from: 0, on: primary)
+                try stop(joining)
+                try FileManager.default.removeItem(atPath: joining.data)
+                try trim(cluster, primary)
+                let begins = "this node gets a copy of the store of"
 
-    private func log(_ node: TestCluster.Node) -> String {
-        (try? String(contentsOfFile: node.log, encoding: .utf8)) ?? ""
-    }
+                try cluster.start(joining)
+                try cluster.wait("beginning") { count(begins, in: joining) == 1 ? () : nil }
+                joining.process?.signal(SIGKILL)
+                _ = try joining.process?.waitForEnd()
 
-    private func count(_ text: String, in node: TestCluster.Node) -> Int {
-        log(node).components(separatedBy: text).count - 1
-    }
-
-    private func stop(_ node: TestCluster.Node) throws {
-        node.process?.signal(SIGTERM)
-        #expect(try node.process?.waitForEnd() == 0)
-    }
-
-    private func show(_ node: TestCluster.Node) throws -> ShowCluster.Reply {
-        try AdministrationClient(socketPath: "\(node.data)/\(ClusterLine.socketName)")
-            .send(ShowCluster())
-    }
-
-    /// Waits until a node has got so many copies and follows the log.
-    private func awaitCopy(
-        _ copyCount: Int, of node: TestCluster.Node, in cluster: TestCluster,
-        _ primary: TestCluster.Node
-    ) throws {
-        try cluster.wait("copy \(copyCount) of \(node.name)", seconds: 120) {
-            count("has a copy of the store of", in: node) >= copyCount ? () : nil
+                try cluster.start(joining)
+                try cluster.wait("beginning") { count(begins, in: joining) == 2 ? () : nil }
+                other.process?.signal(SIGKILL)
+                _ = try other.process?.waitForEnd()
+                // It is the only one, with the primary, of which the next copy is.
+                try cluster.wait("another attempt", seconds: 120) {
+                    count(begins, in: joining) > 2
+                        || count("has a copy of the store", in: joining) > 0 ? () : nil
+                }
+                try cluster.start(other)
+                try awaitCopy(1, of: joining, in: cluster, primary)
+                // Both are there: one dies, and the other two go on.
+                primary.process?.signal(SIGKILL)
+                _ = try cluster.primary(otherThan: primary)
+            }
         }
-        try cluster.wait("node \(node.name) that follows") {
-            let shown = try show(primary).nodes.first { $0.name == node.name }
-            return shown.map { $0.heardMilliseconds < 2_000 && $0.lagRecords < 20 } == true
-                ? () : nil
-        }
-    }
 
-    /// Removes the records that the stores of the nodes that run have.
-    private func trim(_ cluster: TestCluster, _ primary: TestCluster.Node) throws {
-        let last = try cluster.wait("stores with all records") {
-            let shown = try show(primary).nodes.filter { $0.heardMilliseconds < 2_000 }
-            let isThere = shown.count == 2 && shown.allSatisfy { $0.lagRecords < 20 }
-            return isThere ? shown.map(\.sequence).min() : nil
-        }
-        let question = "{\"seq\": \(last + 1)}"
-        let user = NATSServers.user
-        let request =
-            "CONNECT {\"verbose\": false, \"user\": \"\(user.name)\", "
-            + "\"pass\": \"\(user.password)\"}\r\nPUB $JS.API.STREAM.PURGE.martlet "
-            + "\(question.utf8.count)\r\n\(question)\r\n"
-        _ = TestCluster.exchange(cluster.servers.ports[0], Array(request.utf8))
-        try cluster.wait("log without these records") {
-            (try show(primary).firstRecord ?? 0) > last ? () : nil
-        }
-    }
+        // MARK: -
 
-    /// Publishes retained messages of 200 KB, each on a topic of its own.
-    private func retain(_ count: Int, from first: Int, on node: TestCluster.Node) throws {
-        let filler = try RetainedFiller(node.port)
-        for number in first..<first + count {
-            try filler.publish("kept/\(number)", byteCount: 200_000)
+        private func log(_ node: TestCluster.Node) -> String {
+            (try? String(contentsOfFile: node.log, encoding: .utf8)) ?? ""
+        }
+
+        private func count(_ text: String, in node: TestCluster.Node) -> Int {
+            log(node).components(separatedBy: text).count - 1
+        }
+
+        private func stop(_ node: TestCluster.Node) throws {
+            node.process?.signal(SIGTERM)
+            #expect(try node.process?.waitForEnd() == 0)
+        }
+
+        private func show(_ node: TestCluster.Node) throws -> ShowCluster.Reply {
+            try AdministrationClient(socketPath: "\(node.data)/\(ClusterLine.socketName)")
+                .send(ShowCluster())
+        }
+
+        /// Waits until a node has got so many copies and follows the log.
+        private func awaitCopy(
+            _ copyCount: Int, of node: TestCluster.Node, in cluster: TestCluster,
+            _ primary: TestCluster.Node
+        ) throws {
+            try cluster.wait("copy \(copyCount) of \(node.name)", seconds: 120) {
+                count("has a copy of the store of", in: node) >= copyCount ? () : nil
+            }
+            try cluster.wait("node \(node.name) that follows") {
+                let shown = try show(primary).nodes.first { $0.name == node.name }
+                return shown.map { $0.heardMilliseconds < 2_000 && $0.lagRecords < 20 } == true
+                    ? () : nil
+            }
+        }
+
+        /// Removes the records that the stores of the nodes that run have.
+        private func trim(_ cluster: TestCluster, _ primary: TestCluster.Node) throws {
+            let last = try cluster.wait("stores with all records") {
+                let shown = try show(primary).nodes.filter { $0.heardMilliseconds < 2_000 }
+                let isThere = shown.count == 2 && shown.allSatisfy { $0.lagRecords < 20 }
+                return isThere ? shown.map(\.sequence).min() : nil
+            }
+            let question = "{\"seq\": \(last + 1)}"
+            let user = NATSServers.user
+            let request =
+                "CONNECT {\"verbose\": false, \"user\": \"\(user.name)\", "
+                + "\"pass\": \"\(user.password)\"}\r\nPUB $JS.API.STREAM.PURGE.martlet "
+                + "\(question.utf8.count)\r\n\(question)\r\n"
+            _ = TestCluster.exchange(cluster.servers.ports[0], Array(request.utf8))
+            try cluster.wait("log without these records") {
+                (try show(primary).firstRecord ?? 0) > last ? () : nil
+            }
+        }
+
+        /// Publishes retained messages of 200 KB, each on a topic of its own.
+        private func retain(_ count: Int, from first: Int, on node: TestCluster.Node) throws {
+            let filler = try RetainedFiller(node.port)
+            for number in first..<first + count {
+                try filler.publish("kept/\(number)", byteCount: 200_000)
+            }
         }
     }
 }

@@ -3,5 +3,9 @@
 
 import Testing
 
-/// One broker at a time: the tests share two cores, and some of them measure patience.
+/// One broker at a time: some of the tests measure patience.
 @Suite(.serialized) struct EndToEndTests {}
+
+/// What is about HTTP, also with one broker at a time, beside the others: two processors are not
+/// too few for two brokers, and the tests wait more than they compute.
+@Suite(.serialized) struct EndToEndWebTests {}

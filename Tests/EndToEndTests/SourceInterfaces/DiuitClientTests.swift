@@ -12,7 +12,7 @@ enum SocketLibraries {
         packages: ["python-socketio[client]==5.11.4", "requests==2.32.3"])
 }
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(
         .timeLimit(.minutes(3 * Sanitizer.patience)),
         .enabled(if: SocketLibraries.python != nil, "there is no python-socketio"))

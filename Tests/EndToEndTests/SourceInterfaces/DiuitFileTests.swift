@@ -5,7 +5,7 @@ import Foundation
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(
         .timeLimit(.minutes(3 * Sanitizer.patience)),
         .enabled(if: SocketLibraries.python != nil, "there is no python-socketio"))

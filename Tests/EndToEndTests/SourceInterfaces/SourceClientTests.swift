@@ -5,7 +5,7 @@ import Foundation
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct SourceClientTests {
         private static let folder = URL(filePath: #filePath).deletingLastPathComponent().path
 

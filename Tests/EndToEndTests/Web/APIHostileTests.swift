@@ -6,7 +6,7 @@ import MartletClient
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct APIHostileTests {
         private func text(_ client: WireClient) -> String {
             String(decoding: client.untaken, as: UTF8.self)

@@ -69,7 +69,7 @@ enum APIScript {
     }
 }
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct APITests {
         @Test func `Python makes every operation over TLS, on one connection`() async throws {
             let api = try await APIBroker(

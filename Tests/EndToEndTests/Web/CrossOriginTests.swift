@@ -4,7 +4,7 @@ import Foundation
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct `Pages of other origins` {
         private static let listed = "https://shop.example"
         private static let setting =

@@ -6,7 +6,7 @@ import MartletClient
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(4 * Sanitizer.patience))) struct `The dashboard` {
         @Test func `is files that load nothing else and set no cookie`() async throws {
             let api = try await APIBroker()

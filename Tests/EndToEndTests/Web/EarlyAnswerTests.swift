@@ -7,7 +7,7 @@ import MartletClient
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct `Messages with an early answer` {
         private let path = "/api/v1/apps/demo/messages"
 

@@ -6,7 +6,7 @@ import Foundation
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct `Extreme requests` {
         /// The largest value of a member as JSON, or as text of a query or a path.
         private static func extreme(_ member: APIMember) -> [Any] {

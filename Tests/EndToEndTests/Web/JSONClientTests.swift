@@ -4,7 +4,7 @@ import Foundation
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(4 * Sanitizer.patience))) struct JSONClientTests {
         private static let script =
             URL(filePath: #filePath).deletingLastPathComponent()

@@ -5,7 +5,7 @@ import Foundation
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite("Conditions on lists", .timeLimit(.minutes(3 * Sanitizer.patience)))
     struct ListConditionTests {
         private let path = "/api/v1/apps/demo"

@@ -5,7 +5,7 @@ import Foundation
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct LogStreamTests {
         private func follow(_ api: APIBroker, token: String, from id: String = "") throws
             -> ChildProcess

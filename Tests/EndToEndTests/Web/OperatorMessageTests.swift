@@ -6,7 +6,7 @@ import MartletClient
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct `Messages over HTTP` {
         private let path = "/api/v1/apps/demo/messages"
 

@@ -6,7 +6,7 @@ import MartletClient
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct `Pipelined messages over HTTP` {
         private func broker() async throws -> APIBroker {
             let api = try await APIBroker()

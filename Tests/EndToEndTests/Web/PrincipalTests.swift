@@ -7,7 +7,7 @@ import MartletClient
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct `Keys and tokens over HTTP` {
         private let messages = "/api/v1/messages"
 

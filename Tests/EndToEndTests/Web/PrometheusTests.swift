@@ -5,7 +5,7 @@ import MartletClient
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct `Prometheus` {
         private static let rules =
             URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -6,7 +6,7 @@ import MartletClient
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct `Receipts over HTTP` {
         private let users = "/api/v1/apps/demo/users"
 

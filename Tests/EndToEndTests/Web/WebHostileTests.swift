@@ -6,7 +6,7 @@ import NetTransport
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct WebHostileTests {
         private func text(_ client: WireClient) -> String {
             String(decoding: client.untaken, as: UTF8.self)

@@ -6,7 +6,7 @@ import MartletClient
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct WebSocketClientTests {
         private static let folder =
             URL(filePath: #filePath).deletingLastPathComponent()

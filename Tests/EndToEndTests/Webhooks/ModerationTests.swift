@@ -8,7 +8,7 @@ import Testing
 
 import class Threads.Locked
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(4 * Sanitizer.patience))) struct ModerationTests {
         private static func settings(_ more: String = "") -> String {
             #"apps=[{app: "demo", moderation: {moderator: "relay", milliseconds: 4000, "#

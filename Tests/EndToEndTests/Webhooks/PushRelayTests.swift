@@ -7,7 +7,7 @@ import MartletClient
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(4 * Sanitizer.patience))) struct PushRelayTests {
         private func broker() async throws -> TestBroker {
             try await TestBroker(

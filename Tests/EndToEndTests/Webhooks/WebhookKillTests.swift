@@ -6,7 +6,7 @@ import MartletClient
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(5 * Sanitizer.patience))) struct WebhookKillTests {
         private static let senders = ["u0", "u1", "u2", "u3", "u4"]
 

@@ -6,7 +6,7 @@ import MartletClient
 import TestSurroundings
 import Testing
 
-extension EndToEndTests {
+extension EndToEndWebTests {
     @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct WebhookTests {
         @Test(arguments: [false, true])
         func `events of each kind arrive, signed with both secrets`(
