@@ -55,16 +55,9 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
 
     /// Reads the written form: an object with `app` and any of the other members.
     init(_ node: JSON5Node) throws(SettingFault) {
-        guard case .object(let members) = node.value else {
-            throw SettingFault("must be an object in braces, not \(node.kindName)")
-        }
         self.init()
-        for member in members {
-            do throws(SettingFault) {
-                try assign(member.key, member.node)
-            } catch {
-                throw SettingFault("has \(member.key), which \(error.message)")
-            }
+        try Setting.readMembers(of: node) { key, node throws(SettingFault) in
+            try assign(key, node)
         }
         guard !app.isEmpty else { throw SettingFault("must have app, the name of the app") }
     }

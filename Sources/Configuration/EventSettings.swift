@@ -24,18 +24,11 @@ public struct EventSettings: Hashable, Sendable {
 
     /// Reads the written form: an object with `relay` and perhaps `kinds`.
     init(_ node: JSON5Node) throws(SettingFault) {
-        guard case .object(let members) = node.value else {
-            throw SettingFault("must be an object in braces, not \(node.kindName)")
-        }
-        for member in members {
-            do throws(SettingFault) {
-                switch member.key {
-                case "relay": relay = try Setting.nonEmptyText(member.node)
-                case "kinds": kinds = try Self.kinds(member.node)
-                default: throw SettingFault("is unknown; known are relay, kinds")
-                }
-            } catch {
-                throw SettingFault("has \(member.key), which \(error.message)")
+        try Setting.readMembers(of: node) { key, node throws(SettingFault) in
+            switch key {
+            case "relay": relay = try Setting.nonEmptyText(node)
+            case "kinds": kinds = try Self.kinds(node)
+            default: throw SettingFault("is unknown; known are relay, kinds")
             }
         }
         guard !relay.isEmpty else {

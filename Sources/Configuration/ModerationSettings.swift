@@ -31,15 +31,8 @@ public struct ModerationSettings: Hashable, Sendable {
 
     /// Reads the written form: an object with `moderator` and any of the other members.
     init(_ node: JSON5Node) throws(SettingFault) {
-        guard case .object(let members) = node.value else {
-            throw SettingFault("must be an object in braces, not \(node.kindName)")
-        }
-        for member in members {
-            do throws(SettingFault) {
-                try assign(member.key, member.node)
-            } catch {
-                throw SettingFault("has \(member.key), which \(error.message)")
-            }
+        try Setting.readMembers(of: node) { key, node throws(SettingFault) in
+            try assign(key, node)
         }
         guard !moderator.isEmpty else {
             throw SettingFault("must have moderator, the user who decides on messages")

@@ -1,4 +1,4 @@
-// Lists of objects in the configuration: keys of web tokens, settings of apps.
+// Objects in the configuration, and lists of them: keys of web tokens, settings of apps.
 
 import JSON5
 
@@ -40,5 +40,26 @@ extension Setting {
                 }
                 settings[keyPath: path] = list
             })
+    }
+
+    /// The members of an object.
+    static func members(of node: JSON5Node) throws(SettingFault) -> [JSON5Node.Member] {
+        guard case .object(let members) = node.value else {
+            throw SettingFault("must be an object in braces, not \(node.kindName)")
+        }
+        return members
+    }
+
+    /// Reads the members of an object. An error names the member.
+    static func readMembers(
+        of node: JSON5Node, _ read: (String, JSON5Node) throws(SettingFault) -> Void
+    ) throws(SettingFault) {
+        for member in try members(of: node) {
+            do throws(SettingFault) {
+                try read(member.key, member.node)
+            } catch {
+                throw SettingFault("has \(member.key), which \(error.message)")
+            }
+        }
     }
 }

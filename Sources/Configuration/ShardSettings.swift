@@ -27,19 +27,12 @@ public struct ShardSettings: ObjectSetting, Hashable, Sendable {
 
     /// Reads the written form: an object with `name` and `apps`.
     init(_ node: JSON5Node) throws(SettingFault) {
-        guard case .object(let members) = node.value else {
-            throw SettingFault("must be an object in braces, not \(node.kindName)")
-        }
         self.init()
-        for member in members {
-            do throws(SettingFault) {
-                switch member.key {
-                case "name": name = try Self.name(member.node)
-                case "apps": apps = try Self.apps(member.node)
-                default: throw SettingFault("is unknown; known are name, apps")
-                }
-            } catch {
-                throw SettingFault("has \(member.key), which \(error.message)")
+        try Setting.readMembers(of: node) { key, node throws(SettingFault) in
+            switch key {
+            case "name": name = try Self.name(node)
+            case "apps": apps = try Self.apps(node)
+            default: throw SettingFault("is unknown; known are name, apps")
             }
         }
         guard !name.isEmpty else { throw SettingFault("must have name, the name of the shard") }

@@ -44,13 +44,10 @@ public struct TokenIssuerSettings: ObjectSetting, Hashable, Sendable {
 
     /// Reads the written form: an object with the first four members, and maybe the others.
     init(_ node: JSON5Node) throws(SettingFault) {
-        guard case .object(let members) = node.value else {
-            throw SettingFault("must be an object in braces, not \(node.kindName)")
-        }
         var texts: [String: String] = [:]
         var rights: [String]?
         let known = Self.required + Self.optional
-        for member in members {
+        for member in try Setting.members(of: node) {
             guard known.contains(member.key) else {
                 throw SettingFault(
                     "has \(member.key); known are \(known.joined(separator: ", "))")

@@ -30,16 +30,9 @@ public struct WakeSettings: Hashable, Sendable {
 
     /// Reads the written form: an object with `relay` and any of the other members.
     init(_ node: JSON5Node) throws(SettingFault) {
-        guard case .object(let members) = node.value else {
-            throw SettingFault("must be an object in braces, not \(node.kindName)")
-        }
         self.init()
-        for member in members {
-            do throws(SettingFault) {
-                try assign(member.key, member.node)
-            } catch {
-                throw SettingFault("has \(member.key), which \(error.message)")
-            }
+        try Setting.readMembers(of: node) { key, node throws(SettingFault) in
+            try assign(key, node)
         }
         guard !relay.isEmpty else {
             throw SettingFault("must have relay, the user of the program that wakes users")

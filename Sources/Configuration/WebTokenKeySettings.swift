@@ -32,12 +32,9 @@ public struct WebTokenKeySettings: ObjectSetting, Hashable, Sendable {
 
     /// Reads the written form: an object with all four members and no other.
     init(_ node: JSON5Node) throws(SettingFault) {
-        guard case .object(let members) = node.value else {
-            throw SettingFault("must be an object in braces, not \(node.kindName)")
-        }
         var texts: [String: String] = [:]
         let known = ["app", "kid", "algorithm", "file"]
-        for member in members {
+        for member in try Setting.members(of: node) {
             guard known.contains(member.key) else {
                 throw SettingFault(
                     "has \(member.key); known are \(known.joined(separator: ", "))")
