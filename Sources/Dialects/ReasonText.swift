@@ -33,6 +33,7 @@ extension ReasonCode {
         case .connectionRateExceeded: "two clients use this client id and take it over too often"
         case .maximumConnectTime: "the credential has expired"
         case .serverBusy, .serverUnavailable: "the broker is busy; try again later"
+        case .useAnotherServer: "another node of the cluster serves this app"
         case .unsupportedProtocolVersion: "this protocol version is not supported"
         case .banned: "this client is banned"
         case .unspecifiedError: "an unspecified error; the broker's log has the reason"
