@@ -68,7 +68,8 @@ import Testing
     /// A line without its comment and without what stands in texts; nothing of a line without a
     /// trap, because a debug build takes milliseconds to match a pattern.
     private static func code(of line: Substring) -> String {
-        let mayTrap = line.utf8.contains(UInt8(ascii: "!")) || line.contains("Int")
+        let mayTrap =
+            line.utf8.contains(UInt8(ascii: "!")) || line.contains("Int")
             || line.contains("precondition") || line.contains("fatalError")
         guard mayTrap, !line.drop(while: { $0 == " " }).hasPrefix("//") else { return "" }
         let code = line.firstRange(of: "//").map { line[..<$0.lowerBound] } ?? line
