@@ -93,6 +93,55 @@ extension ClusterTests {
             }
         }
 
+        @Test func `a node with other shards is refused, or no app is created beside it`()
+            async throws
+        {
+            try await onThread {
+                let cluster = try TestCluster(settings: Self.settings)
+                let north = try leader(of: "north", in: cluster)
+                _ = try admin(north).send(CreateApp(app: "plant"))
+                let node = try #require(cluster.nodes.last { $0 !== north })
+                try cluster.wait("a standby with the app") {
+                    let shards = try? clusterAdmin(node).send(ShowCluster()).shards
+                    let own = shards?.first { $0.name == "north" }
+                    return own?.part == "standby" && own?.sequence ?? 0 > 1 ? () : nil
+                }
+                node.process?.signal(SIGTERM)
+                _ = try node.process?.waitForEnd()
+                func configure(_ apps: String) throws {
+                    let text = try String(contentsOfFile: node.configuration, encoding: .utf8)
+                    let changed = text.replacing(/apps: \[[^\]]*\]/, with: "apps: [\(apps)]")
+                    try Data(changed.utf8).write(to: URL(filePath: node.configuration))
+                }
+                // Its store has the app in the shard north.
+                try configure(#""home""#)
+                try cluster.start(node)
+                #expect(try node.process?.waitForEnd() == 1, "\(cluster.logs)")
+                // An app that nobody has yet.
+                try configure(#""plant", "home""#)
+                try cluster.start(node)
+                let first = try leader(of: "default", in: cluster)
+                let alarm = "the node \(node.name) has other \"shards\" than this one"
+                try cluster.wait("alarm") {
+                    try clusterAdmin(first).send(ShowCluster()).alarms.contains(alarm) ? () : nil
+                }
+                do {
+                    _ = try admin(first).send(CreateApp(app: "home"))
+                    Issue.record("the app is created in a shard on which the nodes do not agree")
+                } catch AdministrationError.refused(let refusal) {
+                    #expect(refusal.message.contains("has other \"shards\""), "\(refusal)")
+                }
+                node.process?.signal(SIGTERM)
+                _ = try node.process?.waitForEnd()
+                try configure(#""plant""#)
+                try cluster.start(node)
+                try cluster.wait("app") {
+                    (try? admin(leader(of: "default", in: cluster)).send(CreateApp(app: "home")))
+                        .map { _ in }
+                }
+            }
+        }
+
         // MARK: -
 
         private func admin(_ node: TestCluster.Node) throws -> AdministrationClient {

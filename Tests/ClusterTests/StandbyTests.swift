@@ -144,8 +144,8 @@ extension ClusterTests {
                     let isThere = TestCluster.get(primary.webPort, "/metrics").status == 200
                     return isThere && Date().timeIntervalSince(begin) > 3 ? () : nil
                 }
-                // An old list would be wrong, and nobody waits behind the change. What the node sees
-                // of its cluster is told.
+                // An old list would be wrong, and nobody waits behind the change. What the node
+                // sees of its cluster is told.
                 #expect(status("/api/v1/apps", token) == 503)
                 #expect(status("/conversations", user) == 503)
                 #expect(status("/api/v1/cluster", token) == 200)

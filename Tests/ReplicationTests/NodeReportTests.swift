@@ -11,7 +11,7 @@ import Testing
         cluster: RecordFixture.cluster, node: NodeLife(name: Array("a".utf8), life: 7),
         part: .primary, term: Term(raw: 3), sequence: LogSequence(raw: 9),
         address: Array("a.example:8883".utf8), webAddress: [], leaseMilliseconds: 2_000,
-        unixMilliseconds: 12)
+        unixMilliseconds: 12, shards: 13)
 
     @Test func `comes back as it was, and is nothing if a byte is missing or added`() {
         let bytes = report.encoded

@@ -15,8 +15,8 @@ public struct LoopEffects: ~Copyable, Sendable {
     public var bytes: ByteArena
     /// The stamp of the last publication's message; 0 for none.
     var lastStamp: UInt64 = 0
-    /// How many of the first effects a result of the store has caused. They tell of nothing that
-    /// was decided after its batch.
+    /// How many of the first effects a result of the store has caused. They tell of its batch, and
+    /// of answers that waited behind one of the batch because their connection gets them in order.
     private(set) var storedCount = 0
 
     public init() {

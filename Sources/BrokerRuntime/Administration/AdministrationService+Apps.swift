@@ -15,6 +15,7 @@ extension AdministrationService {
         let rights = try request.rights.map(Self.rights) ?? .ordinary
         let minted = AppKey.mint()
         let name = Array(request.app.utf8)
+        try checkShards(of: name)
         let now = clock.moment().unixSeconds
         let isNew = try growAndCommit { (state) throws(NoRoom) in
             try state.broker.addApp(
@@ -35,7 +36,15 @@ extension AdministrationService {
         return CreateApp.Reply(key: minted.text)
     }
 
-    func listApps() -> ListApps.Reply {
+    func listApps() throws(AdministrationRefusal) -> ListApps.Reply {
+        let leading = shards.cores.filter { $0.enter { $0.leads } }
+        guard
+            shards.cores.count == 1 || leading.isEmpty
+                || leading.contains(where: { $0.gate?.mayEmit ?? true })
+        else {
+            throw AdministrationRefusal(
+                .serverUnavailable, "this node has no lease for any shard now")
+        }
         let apps = shards.cores.enumerated().flatMap { place, core -> [ListApps.App] in
             // Without a lease, what another node has changed since is not here.
             guard shards.cores.count == 1 || core.gate?.mayEmit ?? true else { return [] }

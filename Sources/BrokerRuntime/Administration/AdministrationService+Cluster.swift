@@ -35,6 +35,28 @@ extension AdministrationService {
         throw useAnotherServer(for: shards.map.place(ofApp: Array(app.utf8)))
     }
 
+    /// Refuses a new app while nodes do not agree on the shard that is to have it, or if another
+    /// shard has one of its name.
+    func checkShards(of app: [UInt8]) throws(AdministrationRefusal) {
+        let now = ClusterGate.nowMilliseconds
+        let views = shards.cores.compactMap { $0.gate?.view }
+        for view in views {
+            guard let name = view.withLock({ $0.nodesWithOtherShards(at: now).first }) else {
+                continue
+            }
+            throw AdministrationRefusal(
+                .implementationSpecificError,
+                "the node \(name) has other \"shards\" than this one: give all nodes the same, and "
+                    + "restart those that had others")
+        }
+        for (other, core) in shards.cores.enumerated() where other != place {
+            guard core.hasApp(app) else { continue }
+            throw AdministrationRefusal(
+                .quotaExceeded,
+                "the shard \(shards.map.names[other]) has an app of this name", cause: .exists)
+        }
+    }
+
     /// The refusal of a request for a shard that another node serves.
     func useAnotherServer(for place: Int) -> AdministrationRefusal {
         let core = shards.cores[place]

@@ -164,7 +164,7 @@ struct AdministrationService {
         }
         switch command {
         case .createApp(let request): return answer(request, with: try createApp(request))
-        case .listApps(let request): return answer(request, with: listApps())
+        case .listApps(let request): return answer(request, with: try listApps())
         case .showApp(let request): return answer(request, with: try showApp(request))
         case .setAppRights(let request): return answer(request, with: try setRights(request))
         case .deleteApp(let request): return answer(request, with: try delete(request))

@@ -39,6 +39,7 @@ public enum ClusterBroker {
                 configuration, version: version, log: log, opener: opener, until: &signals,
                 fail: fail, load: load)
         }
+        try ShardLayout(settings, in: settings.dataDirectory).checkNames()
         guard
             let node = try wait(
                 settings, log: log, opener: opener, until: &signals, fail: fail)

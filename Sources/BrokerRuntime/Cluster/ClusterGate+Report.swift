@@ -85,6 +85,9 @@ extension ClusterView {
         } else if primary(at: now) == nil {
             alarms.append("no primary was heard lately")
         }
+        for name in nodesWithOtherShards(at: now) {
+            alarms.append("the node \(name) has other \"shards\" than this one")
+        }
         if isTakeoverRefused {
             alarms.append("the log is full: this node cannot take over")
         } else if isLogNearlyFull {

@@ -1,6 +1,6 @@
 // One node of a cluster: the thread that owns the machine (`Replica`), the log and the store. It
 // applies records as a standby. As the primary it is the writer: it decides the core's batches, and
-// a result reaches the core when the log and the store have the batch.
+// a result reaches the core when the log has the batch.
 
 import BrokerCore
 import Configuration
@@ -129,7 +129,8 @@ final class ClusterNode: @unchecked Sendable {
                 name: settings.cluster.node ?? "", address: settings.cluster.address ?? "",
                 webAddress: settings.cluster.webAddress ?? "",
                 leaseMilliseconds: UInt64(settings.cluster.leaseMilliseconds),
-                durability: settings.cluster.durability.rawValue)
+                durability: settings.cluster.durability.rawValue,
+                shards: ShardMap(settings.shards).checksum)
             view.applied = position.sequence
         }
         shard?.standbyRows.withLock { $0 = store.value.makeRowReader() }
@@ -455,6 +456,8 @@ final class ClusterNode: @unchecked Sendable {
         if difference <= ClusterLimits.clockDifferenceMilliseconds { skewedNodes[peer] = nil }
         if peer == name {
             finding = "another node has the name of this one"
+        } else if report.shards != view.withLock({ $0.own.shards }) {
+            finding = ClusterView.otherShards
         } else if difference > ClusterLimits.clockDifferenceMilliseconds {
             if skewedNodes.count >= ClusterLimits.nodesMaximum { skewedNodes.removeAll() }
             let since = skewedNodes[peer] ?? now
@@ -479,7 +482,8 @@ final class ClusterNode: @unchecked Sendable {
             address: Array((settings.cluster.address ?? "").utf8),
             webAddress: Array((settings.cluster.webAddress ?? "").utf8),
             leaseMilliseconds: UInt64(settings.cluster.leaseMilliseconds),
-            unixMilliseconds: wallClock.moment().unixMilliseconds)
+            unixMilliseconds: wallClock.moment().unixMilliseconds,
+            shards: view.withLock { $0.own.shards })
         sharedLog.announce(report.encoded)
     }
 

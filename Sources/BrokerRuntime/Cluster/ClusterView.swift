@@ -19,6 +19,7 @@ struct ClusterView: Sendable {
         var webAddress = ""
         var leaseMilliseconds: UInt64 = 0
         var durability = ""
+        var shards: UInt64 = 0
     }
 
     var own = Own()
@@ -77,6 +78,14 @@ struct ClusterView: Sendable {
                 ? (name, peer.report) : nil
         }
     }
+
+    /// Those of them whose settings have other shards than this node's, by name.
+    func nodesWithOtherShards(at now: UInt64) -> [String] {
+        present(at: now).filter { $0.report.shards != own.shards }.map(\.name).sorted()
+    }
+
+    /// What an operator is told of such a node.
+    static let otherShards = "the node has other \"shards\": they have to be the same on all nodes"
 
     /// The primary of the newest term that was heard lately; nil if none was.
     func primary(at now: UInt64) -> NodeReport? {

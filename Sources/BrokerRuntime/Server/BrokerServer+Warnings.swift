@@ -18,7 +18,11 @@ extension BrokerServer {
                     + "refused")
         }
         for shard in settings.shards {
-            for app in shard.apps where !shards[app].look({ $0.hasApp(Array(app.utf8)) }) {
+            // The core of a standby is empty.
+            guard let core = shard.apps.first.map({ shards[$0] }), core.enter({ $0.leads }) else {
+                continue
+            }
+            for app in shard.apps where !core.look({ $0.hasApp(Array(app.utf8)) }) {
                 reportWithoutEffect(
                     app, "shards: there is no app \(app) yet; it will be in \(shard.name)")
             }

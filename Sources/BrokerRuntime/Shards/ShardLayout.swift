@@ -109,7 +109,8 @@ struct ShardLayout {
 
     // MARK: - Parts
 
-    private func checkApps() throws(StartError) {
+    /// Refuses stores with apps that the configuration gives to other shards, without opening them.
+    func checkApps() throws(StartError) {
         guard map.count > 1 else { return }
         for place in 0..<map.count where hasStore(place) {
             let names: [[UInt8]]

@@ -2,12 +2,17 @@
 // own; the configuration names the apps of each, and all others belong to the default one.
 
 import Configuration
+import Primitives
 
 /// The names of the shards, the directories of their stores, and the places of the apps.
 struct ShardMap: Sendable {
     /// By the places of the shards. The first one is the default shard.
     let names: [String]
     private let places: [[UInt8]: Int]
+
+    /// The same for the same apps in the same shards, in whatever order they are configured.
+    let checksum: UInt64
+    private static let checksumSeed: UInt64 = 0x7368_6172_6473
 
     /// One shard with all apps.
     init() { self.init([]) }
@@ -19,6 +24,19 @@ struct ShardMap: Sendable {
             for app in shard.apps { places[Array(app.utf8)] = index + 1 }
         }
         self.places = places
+        var sum = Checksum(seed: Self.checksumSeed)
+        func add(_ text: String) {
+            sum.mix(UInt64(text.utf8.count))
+            Array(text.utf8).withUnsafeBytes { sum.mix($0) }
+        }
+        for shard in settings.sorted(by: { $0.name < $1.name }) {
+            add(shard.name)
+            sum.mix(UInt64(shard.apps.count))
+            for app in shard.apps.sorted(by: { $0.utf8.lexicographicallyPrecedes($1.utf8) }) {
+                add(app)
+            }
+        }
+        checksum = sum.value
     }
 
     var count: Int { names.count }

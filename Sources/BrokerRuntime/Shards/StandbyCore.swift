@@ -21,6 +21,14 @@ extension SharedBroker {
     /// Counts a login or a request that was sent to the primary.
     func countRedirection() { gate?.view?.withLock { $0.refusedCount += 1 } }
 
+    /// Whether the shard has an app. A store that is closed, and damaged rows, have none.
+    func hasApp(_ name: [UInt8]) -> Bool {
+        if look({ $0.hasApp(name) }) { return true }
+        return standbyRows.withLock { rows in
+            (try? rows?.value(.apps, key: name)) != nil
+        }
+    }
+
     /// Whether the store of a standby has a token; nil while it is closed. It may lack what the
     /// primary has changed in the last moment.
     func standbyKnows(_ credential: PresentedCredential) -> Bool? {

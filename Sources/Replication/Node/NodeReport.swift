@@ -31,11 +31,15 @@ public struct NodeReport: Hashable, Sendable {
     public var leaseMilliseconds: UInt64
     /// The wall clock of the node.
     public var unixMilliseconds: UInt64
+    /// The checksum of the shards of the node's settings. They have to be the same on all nodes.
+    public var shards: UInt64
 
     public init(
         cluster: StoreIdentity, node: NodeLife, part: Part, term: Term, sequence: LogSequence,
-        address: [UInt8], webAddress: [UInt8], leaseMilliseconds: UInt64, unixMilliseconds: UInt64
+        address: [UInt8], webAddress: [UInt8], leaseMilliseconds: UInt64, unixMilliseconds: UInt64,
+        shards: UInt64
     ) {
+        self.shards = shards
         self.leaseMilliseconds = leaseMilliseconds
         self.cluster = cluster
         self.node = node
@@ -49,7 +53,7 @@ public struct NodeReport: Hashable, Sendable {
 
     /// "MNOD", little-endian.
     private static let magic: UInt32 = 0x444F_4E4D
-    private static let version: UInt16 = 1
+    private static let version: UInt16 = 2
 
     /// The report's bytes.
     public var encoded: [UInt8] {
@@ -65,6 +69,7 @@ public struct NodeReport: Hashable, Sendable {
         fields.write(sequence.raw)
         fields.write(leaseMilliseconds)
         fields.write(unixMilliseconds)
+        fields.write(shards)
         fields.write(address)
         fields.write(webAddress)
         return fields.bytes
@@ -89,6 +94,7 @@ public struct NodeReport: Hashable, Sendable {
             sequence = LogSequence(raw: try fields.read(UInt64.self))
             leaseMilliseconds = try fields.read(UInt64.self)
             unixMilliseconds = try fields.read(UInt64.self)
+            shards = try fields.read(UInt64.self)
             address = try fields.readString(
                 countMaximum: ReplicationLimits.addressByteCountMaximum)
             webAddress = try fields.readString(

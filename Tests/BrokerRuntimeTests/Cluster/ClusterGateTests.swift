@@ -145,7 +145,7 @@ import class Threads.WakeSignal
                     cluster: StoreIdentity(high: 1, low: 2),
                     node: NodeLife(name: Array("\(index)".utf8), life: UInt64(index)),
                     part: .standby, term: .none, sequence: LogSequence(raw: sequence), address: [],
-                    webAddress: [], leaseMilliseconds: 2_000, unixMilliseconds: 0),
+                    webAddress: [], leaseMilliseconds: 2_000, unixMilliseconds: 0, shards: 0),
                 heardMilliseconds: 50_000)
         }
         return view
@@ -246,7 +246,7 @@ import class Threads.WakeSignal
                     cluster: StoreIdentity(high: 1, low: 2),
                     node: NodeLife(name: Array("\(index)".utf8), life: UInt64(index)),
                     part: .standby, term: .none, sequence: LogSequence(raw: sequence), address: [],
-                    webAddress: [], leaseMilliseconds: 2_000, unixMilliseconds: 0),
+                    webAddress: [], leaseMilliseconds: 2_000, unixMilliseconds: 0, shards: 0),
                 heardMilliseconds: 50_000)
         }
         return view
@@ -279,6 +279,18 @@ import class Threads.WakeSignal
         #expect(
             view.alarms(hasLease: true, at: Self.now).last
                 == "no server tells the state of the log")
+    }
+
+    @Test func `name the nodes that have other shards`() {
+        var view = view(.primary, standbys: [5_000, 5_000])
+        view.own.shards = 1
+        view.peers["1"]?.report.shards = 1
+        #expect(
+            view.alarms(hasLease: true, at: Self.now) == [
+                "the node 0 has other \"shards\" than this one"
+            ])
+        #expect(view.nodesWithOtherShards(at: Self.now) == ["0"])
+        #expect(view.nodesWithOtherShards(at: 61_000) == [])
     }
 
     @Test func `of a standby name a primary that is away and a full log`() {

@@ -14,7 +14,7 @@ import Testing
             cluster: StoreIdentity(high: 1, low: 1),
             node: NodeLife(name: Array(name.utf8), life: 1), part: part,
             term: Term(raw: 1), sequence: LogSequence(raw: sequence), address: [], webAddress: [],
-            leaseMilliseconds: 2_000, unixMilliseconds: 0)
+            leaseMilliseconds: 2_000, unixMilliseconds: 0, shards: 0)
     }
 
     private var reports: [NodeReport] {
