@@ -6,6 +6,6 @@ import Testing
 /// One broker at a time: some of the tests measure patience.
 @Suite(.serialized) struct EndToEndTests {}
 
-/// What is about HTTP, also with one broker at a time, beside the others: two processors are not
-/// too few for two brokers, and the tests wait more than they compute.
+/// The tests of HTTP, with one broker at a time too. They run beside the others: both wait more
+/// than they compute, so two processors suffice for two brokers.
 @Suite(.serialized) struct EndToEndWebTests {}
