@@ -35,17 +35,22 @@ passed "a command is carried out, and its sender is told"
 ! order --wait applied 150 >"$directory/order.log" 2>&1 || fail "150 % passed for done"
 grep -q 'refused: out of range' "$directory/order.log" || fail "no reason for a refusal"
 grep -q '^refused 150$' "$directory/valve.log" || fail "the valve moved to 150 %"
+wait_for "$directory/valve.log" '^answered success$' 2
 passed "a refusal reaches the sender with its reason"
 lose_power
 
-# The power goes between the plan and the deed, and again between the deed and the answer.
+# The power goes between the plan and the deed, and again between the deed and the answer. The broker
+# is stopped meanwhile: a valve that has stored its answer's response and lost its power before it
+# printed that would never print it.
 work 600000
 order --receipt 55 >/dev/null
 wait_for "$directory/valve.log" '^planned 55$' 1
 lose_power
+kill -STOP "$broker"
 work 0
 wait_for "$directory/valve.log" '^valve at 55$' 1
 lose_power
+kill -CONT "$broker"
 work 0
 wait_for "$directory/valve.log" '^answered success$' 3
 [ "$(grep -c '^valve at 55$' "$directory/valve.log")" -eq 1 ] || fail "the valve moved twice"
