@@ -62,9 +62,12 @@ public struct ListApps: AdministrationRequest {
     public struct Reply: Codable, Hashable, Sendable {
         /// In the order of their names.
         public var apps: [App]
+        /// The shards whose apps are missing, because the node does not lead them; nil for none.
+        public var missingShards: [String]?
 
-        public init(apps: [App]) {
+        public init(apps: [App], missingShards: [String]? = nil) {
             self.apps = apps
+            self.missingShards = missingShards
         }
     }
 }

@@ -34,8 +34,16 @@ final class JetStreamConnection: @unchecked Sendable {
 
     /// What the library's threads call.
     private final class Listener: Sendable {
-        let report: @Sendable (JetStreamNotice) -> Void
-        init(_ report: @escaping @Sendable (JetStreamNotice) -> Void) { self.report = report }
+        private let notice: @Sendable (JetStreamNotice) -> Void
+        /// Set before the connection is closed: what its end causes is no news.
+        private let isEnding = Locked(false)
+        init(_ notice: @escaping @Sendable (JetStreamNotice) -> Void) { self.notice = notice }
+
+        func report(_ event: JetStreamNotice) {
+            if !isEnding.withLock({ $0 }) { notice(event) }
+        }
+
+        func end() { isEnding.withLock { $0 = true } }
 
         static func at(_ context: nats_context?) -> Listener? {
             context.map { Unmanaged<Listener>.fromOpaque($0).takeUnretainedValue() }
@@ -71,6 +79,7 @@ final class JetStreamConnection: @unchecked Sendable {
     }
 
     deinit {
+        listener.end()
         jsCtx_Destroy(jetstream)
         natsConnection_Destroy(connection)
         // Callbacks of the end may run later: they keep the listener.

@@ -11,8 +11,10 @@ public enum JetStreamError: Error, Hashable, Sendable {
     /// A server answers, and nobody keeps streams at present: the servers have no leader, or
     /// JetStream is not enabled.
     case leaderless(String)
-    /// The servers do not accept the credentials.
+    /// The servers do not accept the node's credentials.
     case unauthorised
+    /// The servers do not accept those of the system account.
+    case systemUnauthorised
     /// There is no stream of this name.
     case absent(stream: String)
     /// The stream or a server cannot keep the promise.
@@ -48,7 +50,11 @@ extension JetStreamError: CustomStringConvertible {
         case .leaderless(let text):
             "the NATS servers do not keep streams yet: less than half of them run, they elect "
                 + "their leader, which takes some seconds, or JetStream is not enabled (\(text))"
-        case .unauthorised: "the NATS servers do not accept the credentials of cluster"
+        case .unauthorised:
+            "the NATS servers do not accept cluster.user with cluster.passwordFile, "
+                + "cluster.credentialsFile, or a login without either"
+        case .systemUnauthorised:
+            "the NATS servers do not accept cluster.systemUser with cluster.systemPasswordFile"
         case .absent(let stream):
             "there is no stream \(stream) on the NATS servers: it was never created, it was "
                 + "deleted, or it belongs to another account"

@@ -107,7 +107,12 @@ extension JetStreamLog {
         _ stream: StreamDescription, _ settings: JetStreamSettings
     ) throws(JetStreamError) -> [ServerDurability] {
         guard let credentials = settings.systemCredentials else { return [] }
-        let connection = try JetStreamConnection(settings, credentials: credentials) { _ in }
+        let connection: JetStreamConnection
+        do throws(JetStreamError) {
+            connection = try JetStreamConnection(settings, credentials: credentials) { _ in }
+        } catch {
+            throw error == .unauthorised ? .systemUnauthorised : error
+        }
         var found: [ServerDurability] = []
         for peer in stream.peers {
             do throws(JetStreamError) {

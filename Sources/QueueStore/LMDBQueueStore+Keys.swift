@@ -7,7 +7,8 @@ import CLMDB
 extension LMDBQueueStore {
     /// The keys of a table's records, in the order of their bytes.
     public func recordKeys(of table: RecordTable) throws(StoreError) -> [[UInt8]] {
-        try Self.recordKeys(of: table, environment, scratch)
+        try Self.recordKeys(
+            of: table, in: environment.handle, records: tables.records, scratch)
     }
 
     /// The same for the store of a directory, which another process may have open, but not this
@@ -20,26 +21,26 @@ extension LMDBQueueStore {
         try PageCheck.run(path: directory + "/" + Environment.dataFile)
         let environment = try Environment(
             directory: directory, lock: nil, mapByteCount: options.mapByteCount, isReadOnly: true)
-        return try recordKeys(of: table, environment, KeyScratch())
+        return try recordKeys(
+            of: table, in: environment.handle, records: nil, KeyScratch())
     }
 
-    private static func recordKeys(
-        of table: RecordTable, _ environment: borrowing Environment,
+    /// - Parameter records: the table of the records; nil if it is not open.
+    static func recordKeys(
+        of table: RecordTable, in environment: OpaquePointer, records: MDB_dbi?,
         _ scratch: borrowing KeyScratch
     ) throws(StoreError) -> [[UInt8]] {
         var begun: OpaquePointer?
-        try check(
-            mdb_txn_begin(environment.handle, nil, UInt32(MDB_RDONLY), &begun), "mdb_txn_begin")
+        try check(mdb_txn_begin(environment, nil, UInt32(MDB_RDONLY), &begun), "mdb_txn_begin")
         defer { mdb_txn_abort(begun) }
-        var records = try Cursor(
-            transaction: begun!, table: try Tables.records(transaction: begun!),
-            scratch: scratch.bytes)
-        defer { mdb_cursor_close(records.handle) }
+        let opened = if let records { records } else { try Tables.records(transaction: begun!) }
+        var cursor = try Cursor(transaction: begun!, table: opened, scratch: scratch.bytes)
+        defer { mdb_cursor_close(cursor.handle) }
         var keys: [[UInt8]] = []
-        var isFound = try records.seek(notBefore: table)
-        while isFound, records.key.first == table.rawValue {
-            keys.append([UInt8](records.key.dropFirst()))
-            isFound = try records.next()
+        var isFound = try cursor.seek(notBefore: table)
+        while isFound, cursor.key.first == table.rawValue {
+            keys.append([UInt8](cursor.key.dropFirst()))
+            isFound = try cursor.next()
         }
         return keys
     }

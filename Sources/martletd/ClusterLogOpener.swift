@@ -33,8 +33,10 @@ import Configuration
             }
             return OpenedLog(log: log, warnings: warnings)
         } catch {
+            var text = "\(error)"
+            if case .absent = error { text += "; a cluster that exists gets no further shard" }
             throw ClusterLogError(
-                "\(error)", isTemporary: error.isTemporary || creates && error.isOfStart)
+                text, isTemporary: error.isTemporary || creates && error.isOfStart)
         }
     }
 

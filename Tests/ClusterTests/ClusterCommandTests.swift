@@ -86,10 +86,14 @@ extension ClusterTests {
 
                 let refused = try command("step-down", "--data", standby.data, of: cluster)
                 #expect(refused.code != 0, "\(refused.lines)")
+                #expect(
+                    refused.lines.first?.contains("not the primary: \(primary.name) is") == true,
+                    "\(refused.lines)")
                 let done = try command("step-down", "--data", primary.data, of: cluster)
                 #expect(
                     done.code == 0 && done.lines == ["the primary gives its place to another node"])
                 #expect(try primary.process?.waitForEnd() == 8)
+                #expect(!cluster.logs.contains("refuse the connection"), "\(cluster.logs)")
                 _ = try cluster.primary(otherThan: primary)
 
                 let alone = cluster.directory.file("alone")

@@ -251,13 +251,29 @@ extension ClusterTests {
                 shard.counters.first { $0.name == "cluster/leads" }?.value
             }
             #expect(leads == [1, 0], "\(shards.map(\.name))")
-            #expect(try admin(node).send(ListApps()).apps.map(\.app) == ["demo"])
+            let listed = try admin(node).send(ListApps())
+            #expect(listed.apps.map(\.app) == ["demo"] && listed.missingShards == ["north"])
             let answer = TestCluster.get(node.webPort, "/api/v1/apps/plant/users")
             #expect(answer.status == 307, "\(answer)")
             #expect(
                 answer.text.contains(
                     "Location: http://127.0.0.1:\(primary.webPort)/api/v1/apps/plant/users\r\n"))
             #expect(TestCluster.get(node.webPort, "/readyz").status == 200)
+            try checkAlerts(on: node)
+        }
+
+        /// The node has the metrics that the alert rules use.
+        private func checkAlerts(on node: TestCluster.Node) throws {
+            let rules = URL(filePath: #filePath).deletingLastPathComponent()
+                .deletingLastPathComponent().deletingLastPathComponent()
+                .appending(path: "docs/operating/prometheus/alerts.yml")
+            let used = try String(contentsOf: rules, encoding: .utf8)
+                .matches(of: #/martlet_(shard_)?cluster_\w+/#).map(\.output.0)
+            #expect(used.count > 10)
+            let metrics = TestCluster.metrics(node.webPort)
+            for name in used {
+                #expect(metrics.contains("\n\(name) ") || metrics.contains("\n\(name){"), "\(name)")
+            }
         }
 
         private func finish(

@@ -147,6 +147,10 @@ extension ClusterTests {
                 // An old list would be wrong, and nobody waits behind the change. What the node
                 // sees of its cluster is told.
                 #expect(status("/api/v1/apps", token) == 503)
+                for (path, token) in [("/api/v1/apps", token), ("/conversations", user)] {
+                    let refused = TestCluster.get(primary.webPort, path, token: token).text
+                    #expect(refused.contains("Retry-After: 1\r\n"), "\(refused)")
+                }
                 #expect(status("/conversations", user) == 503)
                 #expect(status("/api/v1/cluster", token) == 200)
             }

@@ -226,8 +226,14 @@ final class TestCluster: @unchecked Sendable {
         return (text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0, text)
     }
 
-    /// What a server answers within a second.
-    static func exchange(_ port: UInt16, _ bytes: [UInt8]) -> [UInt8] {
+    /// The metrics of a node.
+    static func metrics(_ port: UInt16) -> String {
+        let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        return String(decoding: exchange(port, Array(request.utf8), untilEnd: true), as: UTF8.self)
+    }
+
+    /// What a server answers within a second: the head, or all until it closes the connection.
+    static func exchange(_ port: UInt16, _ bytes: [UInt8], untilEnd: Bool = false) -> [UInt8] {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }
         var patience = timeval(tv_sec: 1, tv_usec: 0)
@@ -248,12 +254,12 @@ final class TestCluster: @unchecked Sendable {
         }
         var answer: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 4_096)
-        while answer.count < 65_536 {
+        while answer.count < 1 << 20 {
             let count = recv(descriptor, &chunk, chunk.count, 0)
             guard count > 0 else { break }
             answer += chunk.prefix(count)
             // A connection may stay open after the head.
-            if String(decoding: answer, as: UTF8.self).contains("\r\n\r\n") { break }
+            if !untilEnd, String(decoding: answer, as: UTF8.self).contains("\r\n\r\n") { break }
         }
         return answer
     }

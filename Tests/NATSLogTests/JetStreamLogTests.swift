@@ -172,6 +172,9 @@ extension NATSLogTests {
                 var wrong = settings(servers)
                 wrong.credentials = .user("martlet", password: "guess")
                 #expect(throws: JetStreamError.unauthorised) { try LogClient(wrong) }
+                wrong = settings(servers, durability: .relaxed)
+                wrong.systemCredentials = .user("system", password: "guess")
+                #expect(throws: JetStreamError.systemUnauthorised) { try LogClient(wrong) }
                 servers.kill(0)
                 let silent = #expect(throws: JetStreamError.self) {
                     try LogClient(settings(servers), seconds: 0)

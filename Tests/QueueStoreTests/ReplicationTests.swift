@@ -32,7 +32,12 @@ import Testing
                 decided = try primary.commitDecided(at: position, into: &told)
                 // Nothing follows a result that was told before the commit.
                 #expect(!isCompleted || decided == nil, "seed \(seed), round \(round)")
-                if isCompleted { earlyCount += 1 } else { result = told }
+                if isCompleted {
+                    earlyCount += 1
+                    #expect(told.usedBytes == result.usedBytes, "seed \(seed), round \(round)")
+                } else {
+                    result = told
+                }
             }
             var expected = StoreResult()
             model.carryOut(batch, into: &expected)

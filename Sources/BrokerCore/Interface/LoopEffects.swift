@@ -45,9 +45,6 @@ public struct LoopEffects: ~Copyable, Sendable {
         }
     }
 
-    /// Whether a result of the store has caused all of them.
-    fileprivate var areStored: Bool { storedCount == effects.count }
-
     fileprivate mutating func noteStored() { storedCount = effects.count }
 
     /// Bytes of memory that the buffer holds, about.
@@ -134,10 +131,10 @@ public struct Effects: ~Copyable, @unchecked Sendable {
         return sum
     }
 
-    /// The loops whose effects have all been caused by results of the store, with a bit for each.
+    /// The loops whose effects tell of nothing unstored, with a bit for each.
     var storedLoops: UInt64 {
         var bits: UInt64 = 0
-        for loop in 0..<loopCount where (loops + loop).pointee.areStored {
+        for loop in 0..<loopCount where !(loops + loop).pointee.tellsUnstored {
             bits |= 1 << UInt64(loop)
         }
         return bits
@@ -146,7 +143,7 @@ public struct Effects: ~Copyable, @unchecked Sendable {
     /// Notes that a result of the store has caused what these loops have got since
     /// ``storedLoops``.
     func noteStored(_ bits: UInt64) {
-        for loop in 0..<loopCount where bits & 1 << UInt64(loop) != 0 {
+        for loop in 0..<loopCount where bits & (1 << UInt64(loop)) != 0 {
             (loops + loop).pointee.noteStored()
         }
     }

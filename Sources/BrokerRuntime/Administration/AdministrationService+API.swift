@@ -211,6 +211,8 @@ extension AdministrationService {
             response = .problem(
                 HTTPStatus(rawValue: error.httpStatus) ?? .badRequest, error.message,
                 reason: ReasonCode(rawValue: error.reason) ?? .unspecifiedError)
+            // Another node of the cluster answers soon, or this one does again.
+            if response.status == .unavailable { response.retryAfterSeconds = 1 }
         }
         if operation.isLogged {
             log.write(

@@ -45,17 +45,25 @@ extension AdministrationService {
             throw AdministrationRefusal(
                 .serverUnavailable, "this node has no lease for any shard now")
         }
-        let apps = shards.cores.enumerated().flatMap { place, core -> [ListApps.App] in
+        var apps: [ListApps.App] = []
+        var missing: [String] = []
+        for (place, core) in shards.cores.enumerated() {
+            let shard = shards.map.label(of: place)
             // Without a lease, what another node has changed since is not here.
-            guard shards.cores.count == 1 || core.gate?.mayEmit ?? true else { return [] }
-            return core.enter { $0.broker.appSummaries() }.map {
+            if let shard, core.gate?.mayEmit == false {
+                missing.append(shard)
+                continue
+            }
+            apps += core.enter { $0.broker.appSummaries() }.map {
                 ListApps.App(
                     app: String(decoding: $0.name, as: UTF8.self), userCount: $0.userCount,
                     tokenCount: $0.tokenCount, isBeingDeleted: $0.isBeingDeleted ? true : nil,
-                    shard: shards.map.label(of: place))
+                    shard: shard)
             }
         }
-        return ListApps.Reply(apps: apps.sorted { $0.app < $1.app })
+        return ListApps.Reply(
+            apps: apps.sorted { $0.app < $1.app },
+            missingShards: missing.isEmpty ? nil : missing)
     }
 
     func addUser(_ request: AddUser) throws(AdministrationRefusal) -> AddUser.Reply {

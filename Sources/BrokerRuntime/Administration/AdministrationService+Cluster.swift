@@ -50,10 +50,16 @@ extension AdministrationService {
                     + "restart those that had others")
         }
         for (other, core) in shards.cores.enumerated() where other != place {
-            guard core.hasApp(app) else { continue }
+            let shard = shards.map.names[other]
+            guard let hasApp = core.hasApp(app) else {
+                throw AdministrationRefusal(
+                    .serverUnavailable,
+                    "the store of the shard \(shard) is closed now, and may have an app of this "
+                        + "name: try again")
+            }
+            guard hasApp else { continue }
             throw AdministrationRefusal(
-                .quotaExceeded,
-                "the shard \(shards.map.names[other]) has an app of this name", cause: .exists)
+                .quotaExceeded, "the shard \(shard) has an app of this name", cause: .exists)
         }
     }
 

@@ -22,7 +22,6 @@ extension ClusterBroker {
         // A store that is missing is copied from another node.
         let layout = ShardLayout(settings, in: settings.dataDirectory)
         try layout.checkNames()
-        try layout.checkApps()
         do throws(CredentialError) {
             try PrivateDirectory.ensure(settings.dataDirectory)
         } catch {

@@ -142,13 +142,15 @@ struct Opening {
         guard let nodeLog = try openedLog(), hasCopy(over: nodeLog) else { return nil }
         let store: Box<LMDBQueueStore>
         switch try ClusterOpening.find(settings, beside: nodeLog, signal: signal) {
-        case .store(let found): store = found
+        case .store(let found):
+            try shard?.checkApps(of: found)
+            store = found
         case .waits:
             tell("the cluster has no first record yet, or its servers do not answer")
             return nil
         case .needsCopy(let cluster, let reason):
             wanted = (cluster, reason)
-            fetch = CopyFetch(settings, of: cluster, from: sources, over: nodeLog, log: log)
+            fetch = beginCopy(of: cluster, over: nodeLog)
             return nil
         }
         let node = ClusterNode(
@@ -179,10 +181,15 @@ struct Opening {
             if failure.isOfSource, let source = fetch.source {
                 sources.noteFailure(of: source, now: ClusterGate.nowMilliseconds)
             }
-            self.fetch = CopyFetch(
-                settings, of: wanted.cluster, from: sources, over: nodeLog, log: log)
+            self.fetch = beginCopy(of: wanted.cluster, over: nodeLog)
             return false
         }
+    }
+
+    private func beginCopy(of cluster: StoreIdentity?, over nodeLog: any NodeLog) -> CopyFetch {
+        CopyFetch(
+            settings, named: ClusterNode.logName(settings, shard: shard), of: cluster,
+            from: sources, over: nodeLog, log: log)
     }
 
     /// Ends a log that no node has.

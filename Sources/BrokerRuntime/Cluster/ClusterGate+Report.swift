@@ -85,6 +85,10 @@ extension ClusterView {
         } else if primary(at: now) == nil {
             alarms.append("no primary was heard lately")
         }
+        if let namesake = present(at: now).first(where: { $0.name == own.name }) {
+            let address = String(decoding: namesake.report.address, as: UTF8.self)
+            alarms.append("another node, \(address), has the name of this one")
+        }
         for name in nodesWithOtherShards(at: now) {
             alarms.append("the node \(name) has other \"shards\" than this one")
         }
@@ -124,7 +128,13 @@ extension Locked<ClusterView> {
     func checkStepDown() throws(AdministrationRefusal) {
         let now = ClusterGate.nowMilliseconds
         let refusal: String? = withLock { view in
-            guard view.part == .primary else { return "this node is not the primary" }
+            guard view.part == .primary else {
+                guard let primary = view.primary(at: now) else {
+                    return "this node is not the primary, and no primary was heard lately"
+                }
+                let name = String(decoding: primary.node.name, as: UTF8.self)
+                return "this node is not the primary: \(name) is"
+            }
             let standbys = view.present(at: now).map(\.report).filter { $0.part == .standby }
             guard let best = standbys.map(\.sequence.raw).max() else {
                 return "no standby was heard lately: nobody would take over"

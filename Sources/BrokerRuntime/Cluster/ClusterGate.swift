@@ -55,14 +55,21 @@ final class ClusterGate: Sendable {
         fullLoops.wrappingAdd(isFull ? 1 : -1, ordering: .relaxed).newValue == 0
     }
 
-    /// The mark of what was decided before this call, and the wish for an append that confirms it.
+    /// The mark of what was decided before this call.
     ///
     /// The node publishes the number of an append before its first try. So an append with a higher
     /// number than the mark begins after the decision.
+    var mark: UInt64 { begunCount.load(ordering: .sequentiallyConsistent) }
+
+    /// The mark of what was decided before this call, and the wish for an append that confirms it.
     func takeMark() -> UInt64 {
-        let mark = begunCount.load(ordering: .sequentiallyConsistent)
-        if !isWanted.exchange(true, ordering: .sequentiallyConsistent) { nodeSignal.notify() }
+        let mark = mark
+        wishConfirmation()
         return mark
+    }
+
+    private func wishConfirmation() {
+        if !isWanted.exchange(true, ordering: .sequentiallyConsistent) { nodeSignal.notify() }
     }
 
     /// Whether what has this mark may leave now. Nil is for what needs the lease only.
@@ -71,12 +78,12 @@ final class ClusterGate: Sendable {
         return mark.map { confirmedCount.load(ordering: .acquiring) > $0 } ?? true
     }
 
-    /// Waits until what was decided before may leave. Only one thread at a time may call it, and no
-    /// event loop. If another node becomes the primary, the process ends meanwhile.
+    /// Waits until what has a mark may leave. Only one thread at a time may call it, and no event
+    /// loop. If another node becomes the primary, the process ends meanwhile.
     ///
     /// - Parameter meanwhile: called several times a second.
-    func waitForConfirmation(meanwhile: () -> Void = {}) {
-        let mark = takeMark()
+    func waitForConfirmation(of mark: UInt64, meanwhile: () -> Void = {}) {
+        if !mayLeave(mark) { wishConfirmation() }
         while !mayLeave(mark) {
             _ = confirmSignal.wait(milliseconds: ClusterLimits.meanwhileMilliseconds)
             meanwhile()

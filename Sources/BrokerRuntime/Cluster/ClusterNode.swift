@@ -84,7 +84,7 @@ final class ClusterNode: @unchecked Sendable {
     var beganNanoseconds: UInt64 = 0
     /// When a broker that stops ends without its log; nil while the lease holds.
     private var cutOffEnd: Instant?
-    private var warnedNodes: Set<String> = []
+    private var warned: Set<PeerWarning> = []
     /// Since when the clock of a node differs. Reports that were late differ only once.
     private var skewedNodes: [String: UInt64] = [:]
 
@@ -121,7 +121,8 @@ final class ClusterNode: @unchecked Sendable {
             position: position, at: time, commands: &commands)
         self.store = store
         copies = CopyService(
-            settings.dataDirectory, of: position.cluster, log: writer,
+            settings.dataDirectory, named: Self.logName(settings, shard: shard),
+            of: position.cluster, log: writer,
             wakeNode: { signal.notify() },
             firstRecord: { view.withLock { $0.log?.first } })
         view.withLock { view in
@@ -137,7 +138,12 @@ final class ClusterNode: @unchecked Sendable {
     }
 
     /// The node in the log, with its shard if there are several.
-    var logName: String { shard.map { "\(name)/\($0.name)" } ?? name }
+    var logName: String { Self.logName(settings, shard: shard) }
+
+    static func logName(_ settings: BrokerSettings, shard: ShardNode?) -> String {
+        let name = settings.cluster.node ?? ""
+        return shard.map { "\(name)/\($0.name)" } ?? name
+    }
 
     func start() throws(StartError) {
         if shard == nil {
@@ -449,30 +455,46 @@ final class ClusterNode: @unchecked Sendable {
 
     /// Tells operators once of a node that is not as it should be.
     private func warn(of report: NodeReport, _ peer: String) {
+        let address = String(decoding: report.address, as: UTF8.self)
+        note(
+            .sameName, of: peer, holds: peer == name,
+            "another node, \(address), has the name of this one")
+        note(
+            .otherShards, of: peer, holds: report.shards != view.withLock { $0.own.shards },
+            ClusterView.otherShards)
         let wall = wallClock.moment().unixMilliseconds
         let difference = max(wall, report.unixMilliseconds) - min(wall, report.unixMilliseconds)
-        let finding: String
-        let now = ClusterGate.nowMilliseconds
-        if difference <= ClusterLimits.clockDifferenceMilliseconds { skewedNodes[peer] = nil }
-        if peer == name {
-            finding = "another node has the name of this one"
-        } else if report.shards != view.withLock({ $0.own.shards }) {
-            finding = ClusterView.otherShards
-        } else if difference > ClusterLimits.clockDifferenceMilliseconds {
-            if skewedNodes.count >= ClusterLimits.nodesMaximum { skewedNodes.removeAll() }
-            let since = skewedNodes[peer] ?? now
-            skewedNodes[peer] = since
-            guard now - since >= ClusterLimits.reportAgeMilliseconds else { return }
-            finding =
-                "the clocks differ by \(difference) ms: a takeover adds that to the broker's time"
-        } else {
-            warnedNodes.remove(peer)
+        note(
+            .clock, of: peer, holds: isSkewed(peer, by: difference),
+            "the clocks differ by \(difference) ms: a takeover adds that to the broker's time")
+    }
+
+    private func note(
+        _ finding: PeerWarning.Finding, of peer: String, holds: Bool, _ detail: String
+    ) {
+        let warning = PeerWarning(peer: peer, finding: finding)
+        guard holds else {
+            warned.remove(warning)
             return
         }
-        guard warnedNodes.count < ClusterLimits.nodesMaximum, warnedNodes.insert(peer).inserted
+        guard warned.count < PeerWarning.Finding.allCases.count * ClusterLimits.nodesMaximum,
+            warned.insert(warning).inserted
         else { return }
         log.write(
-            .warning, .clusterWarning, fields: ["node": .text(peer), "detail": .text(finding)])
+            .warning, .clusterWarning, fields: ["node": .text(peer), "detail": .text(detail)])
+    }
+
+    /// Whether the clock of a node has differed too much for as long as a report is of use.
+    private func isSkewed(_ peer: String, by milliseconds: UInt64) -> Bool {
+        guard milliseconds > ClusterLimits.clockDifferenceMilliseconds else {
+            skewedNodes[peer] = nil
+            return false
+        }
+        if skewedNodes.count >= ClusterLimits.nodesMaximum { skewedNodes.removeAll() }
+        let now = ClusterGate.nowMilliseconds
+        let since = skewedNodes[peer] ?? now
+        skewedNodes[peer] = since
+        return now - since >= ClusterLimits.reportAgeMilliseconds
     }
 
     func announce(_ part: NodeReport.Part, through sequence: LogSequence) {
@@ -528,8 +550,10 @@ extension FenceCause {
         switch self {
         case .deposed(let sequence):
             "another node has taken over at record \(sequence.raw)"
-        case .unreadable(let sequence, .otherCluster(let identity)):
-            "record \(sequence.raw) belongs to another cluster, \(identity)"
+        case .unreadable(let sequence, .otherCluster):
+            "record \(sequence.raw) belongs to another cluster than the store: \"cluster.stream\" "
+                + "names the stream of another cluster, or each of two nodes was founded; the node "
+                + "gets a copy of another one's store if its data directory is empty"
         case .unreadable(let sequence, .newerVersion(let version)):
             "record \(sequence.raw) has version \(version): this program is too old for it"
         case .unreadable(let sequence, let error): "record \(sequence.raw) is \(error)"

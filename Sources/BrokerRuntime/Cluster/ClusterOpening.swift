@@ -173,6 +173,7 @@ public enum ClusterFounding {
         let map = ShardMap(settings.shards)
         let layout = ShardLayout(settings, in: settings.dataDirectory)
         try layout.checkNames()
+        try layout.checkApps()
         // All streams are looked at before the first store is changed.
         var logs: [OpenedLog] = []
         defer { for opened in logs { opened.log.stop() } }

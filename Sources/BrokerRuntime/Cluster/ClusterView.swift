@@ -118,3 +118,11 @@ struct ClusterView: Sendable {
         return target >= log.first ? target : nil
     }
 }
+
+/// What operators have been told of a node.
+struct PeerWarning: Hashable {
+    enum Finding: CaseIterable, Hashable { case sameName, otherShards, clock }
+
+    let peer: String
+    let finding: Finding
+}

@@ -39,18 +39,19 @@ final class CopyFetch: Sendable {
     /// Begins.
     ///
     /// - Parameters:
+    ///   - name: of the node in the log.
     ///   - cluster: that of the store which the copy replaces; nil without one.
     ///   - sources: what earlier attempts have shown.
     init(
-        _ settings: BrokerSettings, of cluster: StoreIdentity?, from sources: CopySources,
-        over nodeLog: any NodeLog, log: LogWriter
+        _ settings: BrokerSettings, named name: String, of cluster: StoreIdentity?,
+        from sources: CopySources, over nodeLog: any NodeLog, log: LogWriter
     ) {
         self.sources = sources
         self.nodeLog = nodeLog
         self.log = log
         self.cluster = cluster
         directory = settings.dataDirectory
-        name = settings.cluster.node ?? ""
+        self.name = name
         let thread = Thread.attempt(name: "copy") { self.run() }
         state.withLock { state in
             state.thread = thread

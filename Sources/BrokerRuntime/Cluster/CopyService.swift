@@ -34,6 +34,7 @@ final class CopyService: Sendable {
     }
 
     private let state = Locked(State())
+    private let name: String
     private let directory: String
     private let cluster: StoreIdentity
     private let log: LogWriter
@@ -41,13 +42,15 @@ final class CopyService: Sendable {
     private let firstRecord: @Sendable () -> LogSequence?
 
     /// - Parameters:
+    ///   - name: of the node in the log.
     ///   - wakeNode: wakes the node's thread.
     ///   - firstRecord: the first record of the log at the last look; nil if it is not known.
     init(
-        _ directory: String, of cluster: StoreIdentity, log: LogWriter,
+        _ directory: String, named name: String, of cluster: StoreIdentity, log: LogWriter,
         wakeNode: @escaping @Sendable () -> Void,
         firstRecord: @escaping @Sendable () -> LogSequence?
     ) {
+        self.name = name
         self.directory = directory
         self.cluster = cluster
         self.log = log
@@ -186,6 +189,7 @@ final class CopyService: Sendable {
             log.write(
                 .info, .clusterCopy,
                 fields: [
+                    "node": .text(name),
                     "detail": "this node has a copy of its store for another one",
                     "bytes": .number(file.byteCount), "sequence": .number(sequence.raw),
                 ])
@@ -201,7 +205,10 @@ final class CopyService: Sendable {
     private func fail(_ text: String) {
         log.write(
             .warning, .clusterCopy,
-            fields: ["detail": .text("no copy of this node's store could be made: \(text)")])
+            fields: [
+                "node": .text(name),
+                "detail": .text("no copy of this node's store could be made: \(text)"),
+            ])
         state.withLock { $0.phase = .failed(text) }
     }
 }

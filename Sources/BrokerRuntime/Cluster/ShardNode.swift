@@ -18,6 +18,8 @@ final class ShardNode: @unchecked Sendable {
     /// What the broker of the process gives its shards.
     struct Parts: Sendable {
         let core: SharedBroker
+        /// All cores, of which that is one.
+        let shards: Shards
         let trust: ClientTrust
         let backups: BackupRunner
         /// The clock of the event loops.
@@ -178,11 +180,16 @@ final class ShardNode: @unchecked Sendable {
         }
     }
 
+    /// Refuses a store with an app that "shards" gives to another shard.
+    func checkApps(of store: Box<LMDBQueueStore>) throws(StartError) {
+        try ShardStores.checkApps(of: store, in: name, map)
+    }
+
     /// Restores the core from the store, which the node has closed, as a restart does.
     private func lead(_ node: ClusterNode, _ parts: Parts) throws(StartError) {
         let own = map.settings(of: place, parts.settings.withLock { $0 })
         let store = try ShardStores.open(own, shard: map.label(of: place))
-        try ShardStores.checkApps(of: store, in: name, map)
+        try checkApps(of: store)
         let clock = ShardStores.clock(of: store, own)
         let broker = try ShardStores.restore(
             store, of: place, in: map, own, at: clock, trust: parts.trust.vouchers,
@@ -208,6 +215,9 @@ final class ShardNode: @unchecked Sendable {
             store,
             ClusterNode.Serving(
                 shared: parts.core, clock: clock, backups: parts.backups, place: place))
+        SettingsWithoutEffect(
+            settings: parts.settings.withLock { $0 }, shards: parts.shards, log: log
+        ).report(of: place)
     }
 
     // MARK: A hand-over

@@ -199,6 +199,8 @@ package final class SharedBroker: Sendable {
     /// Waits until the core has the result of a batch. Only one thread at a time may call it, and
     /// no event loop.
     func waitForCommit(of sequence: UInt64) {
+        // The append of the batch confirms what was decided before it began.
+        let mark = gate?.mark
         // An empty batch is never committed.
         while enter({ $0.committedSequence < sequence && !$0.broker.isIdle(sequence) }) {
             guard gate != nil else {
@@ -210,7 +212,9 @@ package final class SharedBroker: Sendable {
         }
         // What no batch contains is decided too, such as a result that all receivers have
         // acknowledged.
-        gate?.waitForConfirmation { meanwhile.withLock { $0.body }?() }
+        if let gate, let mark {
+            gate.waitForConfirmation(of: mark) { meanwhile.withLock { $0.body }?() }
+        }
     }
 
     /// Makes the event loops accept no more input. With several shards it comes before any waits:

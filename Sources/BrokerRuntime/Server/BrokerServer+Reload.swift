@@ -46,7 +46,8 @@ extension BrokerServer {
     private func checkApps(of new: BrokerSettings) throws(StartError) {
         let map = ShardMap(new.shards)
         for (core, name) in zip(shards.cores, shards.map.names) {
-            let apps = core.enter { $0.broker.appSummaries().map(\.name) }
+            // A store that is closed is checked when it is opened.
+            guard let apps = core.appNames else { continue }
             if let fault = ShardLayout.moved(apps, in: name, to: map) { throw .shards(fault) }
         }
     }
@@ -115,7 +116,7 @@ extension BrokerServer {
             log.write(.warning, .credentialsWithdrawn, fields: ["connections": .number(ended)])
         }
         reportExpiry(at: moment)
-        reportWithoutEffect()
+        withoutEffect.report()
     }
 
     // MARK: - Expiry

@@ -144,7 +144,7 @@ public final class BrokerServer {
         for (node, core) in zip(shardNodes, cores) {
             node.start(
                 ShardNode.Parts(
-                    core: core, trust: trust, backups: backups, clock: clock,
+                    core: core, shards: shards, trust: trust, backups: backups, clock: clock,
                     settings: sharedSettings, operations: operations))
         }
     }
@@ -188,7 +188,7 @@ public final class BrokerServer {
         let notifier = ServiceNotifier()
         log.write(
             .info, .brokerStarted, fields: ["version": .text(version), "state": "ready"])
-        reportWithoutEffect()
+        withoutEffect.report()
         notifier.ready()
         reloads.open()
         while true {

@@ -36,7 +36,14 @@ public enum ConfigurationCheck {
         } catch {
             throw .store(error)
         }
-        try ShardLayout(settings, in: settings.dataDirectory).checkForStart()
+        let layout = ShardLayout(settings, in: settings.dataDirectory)
+        if settings.cluster.isUsed {
+            // A store that is missing is copied from another node.
+            try layout.checkNames()
+            try layout.checkApps()
+        } else {
+            try layout.checkForStart()
+        }
         do throws(CredentialError) {
             _ = try Operators(dataDirectory: settings.dataDirectory)
         } catch {

@@ -54,7 +54,7 @@ struct ShardStatistics {
         "messages/received", "messages/refused", "messages/sent", "messages/stored",
         "store/messages/bytes", "store/batches", "store/full", "store/used/bytes",
         "store/limit/bytes", "cluster/leads", "cluster/term", "cluster/standbys",
-        "cluster/lag/records", "cluster/log/bytes", "cluster/redirected",
+        "cluster/lag/records", "cluster/log/bytes", "cluster/log/bytes/limit", "cluster/redirected",
     ]
 
     /// The statistics of the shard.

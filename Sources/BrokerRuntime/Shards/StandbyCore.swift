@@ -21,12 +21,23 @@ extension SharedBroker {
     /// Counts a login or a request that was sent to the primary.
     func countRedirection() { gate?.view?.withLock { $0.refusedCount += 1 } }
 
-    /// Whether the shard has an app. A store that is closed, and damaged rows, have none.
-    func hasApp(_ name: [UInt8]) -> Bool {
-        if look({ $0.hasApp(name) }) { return true }
-        return standbyRows.withLock { rows in
-            (try? rows?.value(.apps, key: name)) != nil
+    /// Whether the shard has an app; nil while its store is closed, or if it cannot be read.
+    func hasApp(_ name: [UInt8]) -> Bool? {
+        if leads { return look { $0.hasApp(name) } }
+        return standbyRows.withLock { rows -> Bool? in
+            guard let rows else { return nil }
+            do throws(StoreError) {
+                return try rows.value(.apps, key: name) != nil
+            } catch {
+                return nil
+            }
         }
+    }
+
+    /// The names of the shard's apps; nil while its store is closed, or if it cannot be read.
+    var appNames: [[UInt8]]? {
+        if leads { return enter { $0.broker.appSummaries().map(\.name) } }
+        return standbyRows.withLock { rows in try? rows?.keys(of: .apps) }
     }
 
     /// Whether the store of a standby has a token; nil while it is closed. It may lack what the

@@ -116,5 +116,7 @@ extension HTTPResponse {
         self.init(
             HTTPStatus(rawValue: answer.status) ?? .badRequest, contentType: "application/json",
             content: answer.content)
+        // Another node of the cluster answers soon, or this one does again.
+        if status == .unavailable { retryAfterSeconds = 1 }
     }
 }

@@ -201,10 +201,18 @@ final class ClusterNode {
         guard let replica, !isPaused else { return false }
         if context.has(.ignoredLease), replica.role == .primary { return true }
         if context.has(.ignoredFence), replica.role == .fenced { return true }
-        let isHeld =
-            context.has(.lastTryLease) && replica.role == .primary
-            ? context.now < lastTry.advanced(byMilliseconds: Cluster.leaseMilliseconds)
-            : replica.mayEmit(at: now)
+        let isHeld: Bool
+        if replica.role == .primary, context.has(.lastTryLease) {
+            isHeld = context.now < lastTry.advanced(byMilliseconds: Cluster.leaseMilliseconds)
+        } else if replica.role == .primary, context.has(.hastyTakeover) {
+            // Only standbys have the shorter lease.
+            isHeld =
+                now
+                < replica.leaseEnd.advanced(
+                    byMilliseconds: Cluster.leaseMilliseconds - replica.settings.leaseMilliseconds)
+        } else {
+            isHeld = replica.mayEmit(at: now)
+        }
         return isHeld && (mark.map { replica.isConfirmed($0) } ?? true)
     }
 

@@ -36,6 +36,12 @@ public struct RowReader: @unchecked Sendable {
             UnsafeRawBufferPointer(value), seed: .record, key: UnsafeRawBufferPointer(bytes)
         ).map { Array($0) }
     }
+
+    /// The keys of a table of records, in their order, also those of damaged rows.
+    public func keys(of table: RecordTable) throws(StoreError) -> [[UInt8]] {
+        try LMDBQueueStore.recordKeys(
+            of: table, in: environment, records: records, KeyScratch())
+    }
 }
 
 extension LMDBQueueStore {

@@ -48,10 +48,10 @@ import Testing
         let broker = try RunningBroker { $0.apps = [app] }
         try broker.makeApp()
         _ = try broker.makeTokens("push")
-        broker.server.reportWithoutEffect()
+        broker.server.withoutEffect.report()
         let password = SetPassword(app: "demo", name: "push", password: "long enough")
         _ = try broker.administrator().send(password)
-        broker.server.reportWithoutEffect()
+        broker.server.withoutEffect.report()
         let line = try #require(broker.log.line { $0.contains("event=relay_exposed") })
         #expect(line.contains("app=demo user=push"), "\(line)")
         #expect(broker.log.seen.count { $0.contains("event=relay_exposed") } == 1)

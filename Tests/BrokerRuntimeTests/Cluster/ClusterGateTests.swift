@@ -293,6 +293,17 @@ import class Threads.WakeSignal
         #expect(view.nodesWithOtherShards(at: 61_000) == [])
     }
 
+    @Test func `name another node of the same name by its address`() {
+        var view = view(.primary, standbys: [5_000, 5_000])
+        view.own.name = "1"
+        view.peers["1"]?.report.address = Array("10.0.0.2:8883".utf8)
+        #expect(
+            view.alarms(hasLease: true, at: Self.now) == [
+                "another node, 10.0.0.2:8883, has the name of this one"
+            ])
+        #expect(!view.alarms(hasLease: true, at: 61_000).contains { $0.contains("10.0.0.2") })
+    }
+
     @Test func `of a standby name a primary that is away and a full log`() {
         var view = view(.standby, standbys: [5_000])
         #expect(view.alarms(hasLease: false, at: Self.now) == ["no primary was heard lately"])

@@ -17,7 +17,8 @@ extension APIOperation {
         answer: [
             .objects(
                 "apps", .text("app"), .number("userCount"), .number("tokenCount"),
-                .boolean(optional: "isBeingDeleted"), .text(optional: "shard"))
+                .boolean(optional: "isBeingDeleted"), .text(optional: "shard")),
+            .texts(optional: "missingShards"),
         ]
     ) { _ in .listApps(ListApps()) }
 

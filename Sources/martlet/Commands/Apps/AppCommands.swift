@@ -43,7 +43,14 @@ enum AppListCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<AppOption>.options(arguments, accepting: [.json])
         let broker = try options.administration()
-        let apps = try broker.send(ListApps()).apps
+        let reply = try broker.send(ListApps())
+        let apps = reply.apps
+        if let missing = reply.missingShards {
+            StandardStream.error.print(
+                "martlet: the apps of these shards are missing, because this node does not lead "
+                    + "them: " + missing.joined(separator: ", ")
+                    + " (martlet cluster status names the nodes that do)")
+        }
         if options.has(.json) {
             for app in apps { StandardStream.output.print(jsonLine(app)) }
             return
