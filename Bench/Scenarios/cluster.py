@@ -8,6 +8,7 @@
 # The parts, in this order without one:
 #     throughput  durable messages of 100 publishers with 16 in flight: a second, beside the single
 #     fanout      CPU of transient deliveries to 1,000 receivers, beside the single
+#     awaited     one publisher that waits for each acknowledgement, and for bursts of ten
 #     paced       1,000 and 10,000 durable messages a second: time to the acknowledgement, CPU of
 #                 each process
 #     kill        time without an acknowledgement after kill -9 of the primary
@@ -36,7 +37,7 @@ import urllib.request
 import mqtt
 
 build = os.path.abspath(sys.argv[1])
-PARTS = ("throughput", "fanout", "paced", "kill", "server", "handover", "copy")
+PARTS = ("throughput", "fanout", "awaited", "paced", "kill", "server", "handover", "copy")
 parts = sys.argv[2:] or PARTS
 assert set(parts) <= set(PARTS), "the parts are " + ", ".join(PARTS)
 rounds = int(os.environ.get("ROUNDS", "3"))
@@ -373,7 +374,7 @@ def pace(broker, seconds, rate=10_000):
     for index in range(100):
         make_receiver(address, "%s-r%d" % (run, index), "%s/%d" % (run, index))
     times = []
-    burst = 10  # Messages that a publisher sends at once, every 10 ms.
+    burst = 10  # Messages that a publisher sends at once.
 
     def publish(index):
         client = connect(address, "%s-p%d" % (run, index))
@@ -416,19 +417,51 @@ def pace(broker, seconds, rate=10_000):
     return sorted(times)
 
 
+def wait_for_each(broker, burst):
+    """Of one publisher that sends a burst and waits for its acknowledgements, 200 times. Returns
+    the times in ms."""
+    address = ("127.0.0.1", broker.port)
+    run = "w%d" % time.monotonic_ns()
+    make_receiver(address, run + "-r", run)
+    client, times = connect(address, run + "-p"), []
+    for turn in range(200):
+        sent, byte_count = time.monotonic(), 0
+        client.sendall(b"".join(publication(run, turn * burst + place, b"x" * 100)
+                                for place in range(burst)))
+        while byte_count < 4 * burst:
+            data = client.recv(65_536)
+            assert data, "the broker has closed the connection"
+            byte_count += len(data)
+        times.append(1_000 * (time.monotonic() - sent))
+    client.close()
+    return sorted(times)
+
+
+def awaited(single, cluster):
+    for burst in (1, 10):
+        for number in range(rounds):
+            one = wait_for_each(single, burst)
+            cluster.await_health()
+            three = wait_for_each(cluster.primary, burst)
+            say("awaited, round %d, bursts of %d: acknowledged after %.1f ms, p99 %.1f (single "
+                "%.1f, %.1f)" % (number + 1, burst, three[len(three) // 2],
+                                 three[len(three) * 99 // 100], one[len(one) // 2],
+                                 one[len(one) * 99 // 100]))
+
+
 def paced(single, cluster):
     seconds, rate = 10, 10_000
     shares = []
     for number in range(rounds):
         found = {}
-        for slower in (1_000, rate):
-            found[slower] = [pace(single, seconds, slower)]
+        for each in (1_000, rate):
+            found[each] = [pace(single, seconds, each)]
             cluster.await_health()
             primary = cluster.primary
             programs = [primary.program, *(node.program for node in cluster.nodes
                                            if node is not primary), *cluster.servers]
             before = [program.cpu() for program in programs]
-            found[slower].append(pace(primary, seconds, slower))
+            found[each].append(pace(primary, seconds, each))
         time.sleep(1)
         used = [program.cpu() - begun for program, begun in zip(programs, before)]
         assert primary.is_ready and len(found[rate][1]) >= 0.9 * rate * seconds, (
@@ -537,7 +570,8 @@ def main():
         single.create_app()
         cluster.primary.create_app()
         cluster.await_health()
-        for name, part in (("throughput", throughput), ("fanout", fanout), ("paced", paced)):
+        for name, part in (("throughput", throughput), ("fanout", fanout), ("awaited", awaited),
+                           ("paced", paced)):
             if name in parts:
                 part(single, cluster)
         single.program.stop()

@@ -28,10 +28,15 @@ struct PreparedBatch: ~Copyable {
     let batch: StoreBatch
     let nextMessage: UInt64
     let doomedQueues: [QueueID]
-    /// Whether the loads of the batch follow the commit, or only its sweep.
-    let hasReads: Bool
-    /// Whether the result was complete before the commit.
-    var isCompleted = false
+    /// What follows the commit.
+    var rest: Rest
+
+    enum Rest {
+        /// The result is complete.
+        case nothing
+        case sweep
+        case loadsAndSweep
+    }
 }
 
 extension LMDBQueueStore {
@@ -129,7 +134,7 @@ extension LMDBQueueStore {
         prepared = PreparedBatch(
             transaction: transaction, batch: batch,
             nextMessage: nextMessage(after: batch, withSends: withSends), doomedQueues: doomed,
-            hasReads: true)
+            rest: .loadsAndSweep)
         return DecidedBatch(batch, outcome)
     }
 
@@ -164,7 +169,7 @@ extension LMDBQueueStore {
         outcome.digest = BatchOutcome.digest(of: StoreResult())
         prepared = PreparedBatch(
             transaction: transaction, batch: removal, nextMessage: nextMessage,
-            doomedQueues: doomedQueues, hasReads: false)
+            doomedQueues: doomedQueues, rest: .sweep)
         return DecidedBatch(removal, outcome)
     }
 
@@ -175,9 +180,9 @@ extension LMDBQueueStore {
         complete(&result)
     }
 
-    /// The log has the record of the open transaction. Completes the result before the commit,
-    /// unless it has to wait for it: for loads, for a sweep, for deletions that are not complete,
-    /// or for what the commit leaves of a store that is nearly full.
+    /// Completes the result of the open transaction, whose record the log has, if the result needs
+    /// nothing of the commit: no load, no sweep, no deletion that goes on, and enough room whatever
+    /// the commit uses.
     ///
     /// The result may be told at once: if the commit fails, the next start replays the record.
     ///
@@ -197,13 +202,13 @@ extension LMDBQueueStore {
             batch.loads.isEmpty && batch.sweepMaximum == 0 && restoredDamage.isEmpty
             && decided.doomedQueues.isEmpty && doomedQueues.isEmpty
             && hasRoom && used <= options.softLimitByteCount
-            && rowRoom >= StoreLimits.ampleRowRoomByteCount
+            && rowRoom >= StoreLimits.earlyRowRoomByteCountMinimum
         if isCompleted {
             complete(&result)
             result.usedBytes = used
             result.rowRoomByteCount = rowRoom
+            decided.rest = .nothing
         }
-        decided.isCompleted = isCompleted
         prepared = consume decided
         return isCompleted
     }
@@ -224,19 +229,18 @@ extension LMDBQueueStore {
         }
         hasFailed = true
         let batch = decided.batch
-        let (hasReads, isCompleted) = (decided.hasReads, decided.isCompleted)
+        let rest = decided.rest
         let (message, doomed) = (decided.nextMessage, decided.doomedQueues)
         try commit(
             decided.finish(), moment: batch.moment, nextMessage: message, at: position)
         doomedQueues = doomed
         var next: DecidedBatch?
-        if isCompleted {
-            // Nothing follows the commit.
-        } else if hasReads {
+        switch rest {
+        case .nothing: break
+        case .sweep: try finishReads(of: batch, into: &result)
+        case .loadsAndSweep:
             restoredDamage.removeAll()
             next = try decideReads(of: batch, into: &result)
-        } else {
-            try finishReads(of: batch, into: &result)
         }
         hasFailed = false
         return next

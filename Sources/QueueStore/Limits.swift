@@ -27,7 +27,8 @@ enum StoreLimits {
     /// growth between two results.
     static let rowRoomByteCountMaximum = 64 << 20
 
-    /// A result is told before its commit only if so much of that space is left whatever the commit
-    /// uses: rows of thousands of sessions.
-    static let ampleRowRoomByteCount = 16 << 20
+    /// A result is told before its commit only if at least this is left of that space after the
+    /// most that the commit may use: a quarter of the maximum, because the core admits growth up to
+    /// it until the next result.
+    static let earlyRowRoomByteCountMinimum = rowRoomByteCountMaximum / 4
 }

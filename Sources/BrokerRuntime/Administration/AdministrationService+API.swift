@@ -28,7 +28,7 @@ extension AdministrationService {
     }
 
     private func answerHeldOfShard() {
-        guard shards.cores.count == 1 || shared.leads else {
+        guard shards.cores.count == 1 || shared.takesEvents else {
             // The core that held them is gone: the next primary asks the moderator again.
             for request in requests.takeHeld(of: place) {
                 answer(request) { () throws(AdministrationRefusal) in

@@ -37,7 +37,7 @@ extension AdministrationService {
     }
 
     func listApps() throws(AdministrationRefusal) -> ListApps.Reply {
-        let leading = shards.cores.filter { $0.enter { $0.leads } }
+        let leading = shards.cores.filter { $0.takesEvents }
         guard
             shards.cores.count == 1 || leading.isEmpty
                 || leading.contains(where: { $0.gate?.mayEmit ?? true })

@@ -38,16 +38,11 @@ extension AdministrationService {
     /// Refuses a new app while nodes do not agree on the shard that is to have it, or if another
     /// shard has one of its name.
     func checkShards(of app: [UInt8]) throws(AdministrationRefusal) {
-        let now = ClusterGate.nowMilliseconds
         let views = shards.cores.compactMap { $0.gate?.view }
         for view in views {
-            guard let name = view.withLock({ $0.nodesWithOtherShards(at: now).first }) else {
-                continue
-            }
+            guard let name = view.withLock({ $0.knownNodeWithOtherShards }) else { continue }
             throw AdministrationRefusal(
-                .implementationSpecificError,
-                "the node \(name) has other \"shards\" than this one: give all nodes the same, and "
-                    + "restart those that had others")
+                .implementationSpecificError, ClusterView.otherShards(of: name))
         }
         for (other, core) in shards.cores.enumerated() where other != place {
             let shard = shards.map.names[other]

@@ -18,7 +18,7 @@ extension AdministrationService {
                     + "would take the backup for one")
         }
         for (place, core) in shards.cores.enumerated()
-        where !core.leads && core.standbyRows.withLock({ $0 == nil }) {
+        where !core.takesEvents && core.standbyRows.withLock({ $0 == nil }) {
             throw AdministrationRefusal(
                 .unspecifiedError,
                 "the store of the shard \(shards.map.names[place]) is not open yet")

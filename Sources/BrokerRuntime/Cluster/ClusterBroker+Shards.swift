@@ -22,6 +22,8 @@ extension ClusterBroker {
         // A store that is missing is copied from another node.
         let layout = ShardLayout(settings, in: settings.dataDirectory)
         try layout.checkNames()
+        // Before a listener opens. A store that is copied later is checked when it is opened.
+        if settings.store.checksPages { try layout.checkApps() }
         do throws(CredentialError) {
             try PrivateDirectory.ensure(settings.dataDirectory)
         } catch {

@@ -201,17 +201,20 @@ struct Opening {
     private mutating func openedLog() throws(StartError) -> (any NodeLog)? {
         if let opened { return opened.log }
         let (signal, log) = (signal, log)
+        let node = ClusterNode.logName(settings, shard: shard)
         do throws(ClusterLogError) {
             let opened = try opener.open(
                 settings.cluster, false,
                 { text, isFault in
                     log.write(
                         isFault ? .warning : .info, isFault ? .clusterWarning : .clusterConnected,
-                        fields: ["detail": .text(text)])
+                        fields: ["node": .text(node), "detail": .text(text)])
                 },
                 { signal.notify() })
             for warning in opened.warnings {
-                log.write(.warning, .clusterWarning, fields: ["detail": .text(warning)])
+                log.write(
+                    .warning, .clusterWarning,
+                    fields: ["node": .text(node), "detail": .text(warning)])
             }
             self.opened = opened
             return opened.log

@@ -90,7 +90,7 @@ extension ClusterView {
             alarms.append("another node, \(address), has the name of this one")
         }
         for name in nodesWithOtherShards(at: now) {
-            alarms.append("the node \(name) has other \"shards\" than this one")
+            alarms.append(ClusterView.otherShards(of: name))
         }
         if isTakeoverRefused {
             alarms.append("the log is full: this node cannot take over")

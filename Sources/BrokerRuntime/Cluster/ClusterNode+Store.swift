@@ -74,7 +74,8 @@ extension ClusterNode {
     func commit(at position: ReplicaPosition) throws(StoreError) {
         // Heartbeats before it.
         try applyWaiting()
-        // Nobody waits for this disk: after a failed commit, the next start replays the record.
+        // Most results need nothing of this disk: after a failed commit, the next start replays the
+        // record.
         let isCompleted = owned.value.completeDecided(&result)
         if isCompleted { finish() }
         let next = try owned.value.commitDecided(at: position, into: &result)

@@ -461,7 +461,7 @@ final class ClusterNode: @unchecked Sendable {
             "another node, \(address), has the name of this one")
         note(
             .otherShards, of: peer, holds: report.shards != view.withLock { $0.own.shards },
-            ClusterView.otherShards)
+            ClusterView.otherShards(of: peer))
         let wall = wallClock.moment().unixMilliseconds
         let difference = max(wall, report.unixMilliseconds) - min(wall, report.unixMilliseconds)
         note(

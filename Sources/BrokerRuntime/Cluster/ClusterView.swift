@@ -84,8 +84,16 @@ struct ClusterView: Sendable {
         present(at: now).filter { $0.report.shards != own.shards }.map(\.name).sorted()
     }
 
+    /// Such a node, which may be away now, but can come back.
+    var knownNodeWithOtherShards: String? {
+        peers.filter { $0.value.report.shards != own.shards }.keys.min()
+    }
+
     /// What an operator is told of such a node.
-    static let otherShards = "the node has other \"shards\": they have to be the same on all nodes"
+    static func otherShards(of name: String) -> String {
+        "the node \(name) has other \"shards\" than this one: give all nodes the same, and restart "
+            + "those that had others"
+    }
 
     /// The primary of the newest term that was heard lately; nil if none was.
     func primary(at now: UInt64) -> NodeReport? {

@@ -30,7 +30,9 @@ final class CopyFetch: Sendable {
     private let state = Locked(State())
     private let nodeLog: any NodeLog
     private let directory: String
+    /// Of this node in the log, which may have the shard, and in its reports.
     private let name: String
+    private let nodeName: [UInt8]
     /// Nil for a node that belongs to no cluster yet.
     private let cluster: StoreIdentity?
     private let sources: CopySources
@@ -52,6 +54,7 @@ final class CopyFetch: Sendable {
         self.cluster = cluster
         directory = settings.dataDirectory
         self.name = name
+        nodeName = Array((settings.cluster.node ?? "").utf8)
         let thread = Thread.attempt(name: "copy") { self.run() }
         state.withLock { state in
             state.thread = thread
@@ -136,7 +139,7 @@ final class CopyFetch: Sendable {
             while let bytes = nodeLog.takeAnnouncement() {
                 guard let report = NodeReport(decoding: bytes),
                     report.cluster == cluster ?? report.cluster,
-                    report.node.name != Array(name.utf8),
+                    report.node.name != nodeName,
                     reports.count < ClusterLimits.nodesMaximum
                 else { continue }
                 reports[report.node.name] = report

@@ -98,7 +98,7 @@ final class ShardNode: @unchecked Sendable {
         return ShowCluster.Shard(
             name: name, part: isOpen ? "\(view.part)" : "opening", term: view.term.raw,
             // A new primary restores its core first.
-            hasLease: gate.mayEmit && parts?.core.leads == true, sequence: view.applied.raw,
+            hasLease: gate.mayEmit && parts?.core.takesEvents == true, sequence: view.applied.raw,
             lagRecords: view.received.raw - min(view.applied.raw, view.received.raw),
             primary: primary, alarms: view.alarms(hasLease: gate.mayEmit, at: now))
     }
@@ -115,7 +115,7 @@ final class ShardNode: @unchecked Sendable {
             state.isStopping = true
             return state.node
         }
-        if parts?.core.leads == true { node?.beginStop() }
+        if parts?.core.takesEvents == true { node?.beginStop() }
     }
 
     /// Tells the thread to end. Clients of the shard have had their last output.
@@ -225,7 +225,7 @@ final class ShardNode: @unchecked Sendable {
     /// Asks the thread to make another node the primary of this shard.
     func stepDown() throws(AdministrationRefusal) -> StepDown.Reply {
         try view.checkStepDown()
-        guard parts?.core.leads == true else {
+        guard parts?.core.takesEvents == true else {
             throw AdministrationRefusal(
                 .implementationSpecificError, "the shard \(name) is not served yet: try again")
         }

@@ -97,7 +97,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             trust: trust, clock: clock, numbers: numbers, passwords: passwords)
         self.identityProofs = identityProofs
         encoder = EffectEncoder(packetMaximum: packetMaximum)
-        gated = GatedLoop(shared.gate, isOfStandby: !shared.leads)
+        gated = GatedLoop(shared.gate, isOfStandby: !shared.takesEvents)
         isGated = shared.gate != nil
     }
 

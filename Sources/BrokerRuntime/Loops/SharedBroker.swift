@@ -141,7 +141,7 @@ package final class SharedBroker: Sendable {
     }
 
     /// Whether the core has the apps of its shard and takes requests.
-    var leads: Bool { state.withLock { $0.takesEvents } }
+    var takesEvents: Bool { state.withLock { $0.takesEvents } }
 
     /// Takes no more events of clients and requests of operators.
     func beginLeaving() { enter { $0.isLeaving = true } }

@@ -243,7 +243,7 @@ public final class BrokerServer {
     /// Notes whether a node of a cluster may serve clients: those of one shard at least.
     private func noteLeases() {
         guard shards.isClustered else { return }
-        let leading = shards.cores.filter { $0.leads }
+        let leading = shards.cores.filter { $0.takesEvents }
         web.health.set(.standby, leading.isEmpty)
         web.health.set(
             .noLease,
@@ -296,7 +296,7 @@ public final class BrokerServer {
         for core in shards.cores { core.setMeanwhile(nil) }
         backups.stop()
         // Without its log a node cannot store the last input, and tells nobody that it has it.
-        let leading = shards.cores.filter { $0.leads && $0.gate?.mayEmit ?? true }
+        let leading = shards.cores.filter { $0.takesEvents && $0.gate?.mayEmit ?? true }
         for core in leading { core.beginDraining() }
         for core in leading { core.drain() }
         for handle in shards.loopHandles { handle.requestStop() }

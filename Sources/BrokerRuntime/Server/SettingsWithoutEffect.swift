@@ -22,7 +22,7 @@ struct SettingsWithoutEffect {
                 }
             }
         }
-        for (place, core) in shards.cores.enumerated() where core.leads { report(of: place) }
+        for (place, core) in shards.cores.enumerated() where core.takesEvents { report(of: place) }
     }
 
     /// Logs, of the apps of one shard, relays whose user nobody is, relays whose user somebody else

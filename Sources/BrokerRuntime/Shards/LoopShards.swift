@@ -21,7 +21,7 @@ final class LoopShard {
 
     fileprivate init(_ shared: SharedBroker) {
         self.shared = shared
-        gated = GatedLoop(shared.gate, isOfStandby: !shared.leads)
+        gated = GatedLoop(shared.gate, isOfStandby: !shared.takesEvents)
     }
 
     /// Calls `body` with each connection that began or ended to wait since the last call.

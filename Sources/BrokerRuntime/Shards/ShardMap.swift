@@ -10,7 +10,8 @@ struct ShardMap: Sendable {
     let names: [String]
     private let places: [[UInt8]: Int]
 
-    /// The same for the same apps in the same shards, in whatever order they are configured.
+    /// Nodes compare it (``NodeReport/shards``): equal if the same apps are in the same shards, in
+    /// whatever order. Another sum needs another version of the report.
     let checksum: UInt64
     private static let checksumSeed: UInt64 = 0x7368_6172_6473
 
@@ -26,13 +27,15 @@ struct ShardMap: Sendable {
         self.places = places
         var sum = Checksum(seed: Self.checksumSeed)
         func add(_ text: String) {
-            sum.mix(UInt64(text.utf8.count))
             Array(text.utf8).withUnsafeBytes { sum.mix($0) }
         }
-        for shard in settings.sorted(by: { $0.name < $1.name }) {
+        func precedes(_ one: String, _ other: String) -> Bool {
+            one.utf8.lexicographicallyPrecedes(other.utf8)
+        }
+        for shard in settings.sorted(by: { precedes($0.name, $1.name) }) {
             add(shard.name)
             sum.mix(UInt64(shard.apps.count))
-            for app in shard.apps.sorted(by: { $0.utf8.lexicographicallyPrecedes($1.utf8) }) {
+            for app in shard.apps.sorted(by: precedes) {
                 add(app)
             }
         }

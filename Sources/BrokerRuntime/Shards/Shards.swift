@@ -57,7 +57,7 @@ package struct Shards: Sendable {
         guard isClustered else { return 0 }
         // A core that leads refuses what nobody knows, so that a wrong token does not wander from
         // node to node.
-        return standbyPlace(of: credential) ?? cores.firstIndex { $0.leads } ?? 0
+        return standbyPlace(of: credential) ?? cores.firstIndex { $0.takesEvents } ?? 0
     }
 
     /// Whether each shard is one of a cluster's.
@@ -70,9 +70,9 @@ package struct Shards: Sendable {
         guard isClustered, cores.count > 1 else { return nil }
         if case .verified(let identity) = credential {
             let place = map.place(ofApp: identity.app)
-            return cores[place].leads ? nil : place
+            return cores[place].takesEvents ? nil : place
         }
-        let answers = cores.map { $0.leads ? false : $0.standbyKnows(credential) }
+        let answers = cores.map { $0.takesEvents ? false : $0.standbyKnows(credential) }
         return answers.firstIndex { $0 == true } ?? answers.firstIndex { $0 == nil }
     }
 
@@ -81,7 +81,7 @@ package struct Shards: Sendable {
     func elsewhere(_ app: String) -> SharedBroker? {
         guard isClustered, cores.count > 1 else { return nil }
         let core = self[app]
-        return core.leads ? nil : core
+        return core.takesEvents ? nil : core
     }
 
     /// The holder of a credential at a time in Unix seconds; nil if no core knows it.

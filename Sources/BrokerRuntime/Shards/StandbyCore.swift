@@ -23,7 +23,7 @@ extension SharedBroker {
 
     /// Whether the shard has an app; nil while its store is closed, or if it cannot be read.
     func hasApp(_ name: [UInt8]) -> Bool? {
-        if leads { return look { $0.hasApp(name) } }
+        if takesEvents { return look { $0.hasApp(name) } }
         return standbyRows.withLock { rows -> Bool? in
             guard let rows else { return nil }
             do throws(StoreError) {
@@ -36,7 +36,7 @@ extension SharedBroker {
 
     /// The names of the shard's apps; nil while its store is closed, or if it cannot be read.
     var appNames: [[UInt8]]? {
-        if leads { return enter { $0.broker.appSummaries().map(\.name) } }
+        if takesEvents { return enter { $0.broker.appSummaries().map(\.name) } }
         return standbyRows.withLock { rows in try? rows?.keys(of: .apps) }
     }
 

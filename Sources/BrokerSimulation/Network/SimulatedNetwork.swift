@@ -125,7 +125,7 @@ final class SimulatedNetwork {
             && links[link].gatewayLink.map(isStanding) ?? true
     }
 
-    /// Whether the other end still considers the link open, and is no deposed primary.
+    /// Whether the broker has its end open, and leads.
     func isReachable(_ link: Int) -> Bool {
         guard links[link].isOpenAtBroker else { return false }
         if let gatewayLink = links[link].gatewayLink { return isReachable(gatewayLink) }

@@ -1,6 +1,7 @@
 // When senders are told and receivers are given: the meeting of acknowledgements, commits and
 // grades.
 
+import BrokerTerms
 import Primitives
 import Testing
 
@@ -197,5 +198,55 @@ import Testing
                 "ann/phone: #1 \"x\" from bob", "ann/phone: #2 \"y\" from bob",
                 "ann/watch: #1 \"x\" from bob", "ann/watch: #2 \"y\" from bob",
             ])
+    }
+}
+
+/// The effects of a loop tell whether they need an append of their own in a cluster.
+@Suite struct `The effects of a result` {
+    private let connection = ConnectionID(loop: 0, slot: 1, generation: 1)
+
+    /// Adds what a result of the store causes: an effect for each of two loops.
+    private func addResult(to effects: inout Effects) {
+        let loops = effects.storedLoops
+        for loop in 0..<2 as Range<UInt8> {
+            effects[loop].effects.append(.close(connection, .serverShuttingDown))
+        }
+        effects.noteStored(loops)
+    }
+
+    private func deliver(_ effects: inout Effects) {
+        effects[0].effects.append(
+            .deliver(Delivery(connection: connection, number: 0, publication: 0, grade: .durable)))
+    }
+
+    /// Checks which loops' effects tell of something unstored, and so do copies of them.
+    private func expect(_ effects: borrowing Effects, _ expected: [Bool]) {
+        for loop in 0..<2 as Range<UInt8> {
+            let tells = effects[loop].tellsUnstored
+            let copyTells = LoopEffects(copying: effects[loop]).tellsUnstored
+            #expect(tells == expected[Int(loop)] && copyTells == tells)
+        }
+    }
+
+    @Test func `tell of nothing unstored, behind deliveries and before them`() {
+        var effects = Effects(loopCount: 2)
+        deliver(&effects)
+        addResult(to: &effects)
+        expect(effects, [false, false])
+        deliver(&effects)
+        addResult(to: &effects)
+        expect(effects, [false, false])
+        effects[0].effects.append(.close(connection, .serverShuttingDown))
+        expect(effects, [true, false])
+    }
+
+    @Test func `do not cover what was decided before them and is in no batch`() {
+        var effects = Effects(loopCount: 2)
+        effects[0].effects.append(.close(connection, .serverShuttingDown))
+        addResult(to: &effects)
+        expect(effects, [true, false])
+        effects[0].removeAll()
+        addResult(to: &effects)
+        expect(effects, [false, false])
     }
 }

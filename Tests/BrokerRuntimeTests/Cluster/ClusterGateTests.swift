@@ -287,10 +287,15 @@ import class Threads.WakeSignal
         view.peers["1"]?.report.shards = 1
         #expect(
             view.alarms(hasLease: true, at: Self.now) == [
-                "the node 0 has other \"shards\" than this one"
+                "the node 0 has other \"shards\" than this one: give all nodes the same, and restart "
+                    + "those that had others"
             ])
         #expect(view.nodesWithOtherShards(at: Self.now) == ["0"])
         #expect(view.nodesWithOtherShards(at: 61_000) == [])
+        // It may come back.
+        #expect(view.knownNodeWithOtherShards == "0")
+        view.peers["0"]?.report.shards = 1
+        #expect(view.knownNodeWithOtherShards == nil)
     }
 
     @Test func `name another node of the same name by its address`() {

@@ -126,21 +126,21 @@ struct ShardPartsTests {
         let shared = SharedBroker(
             core(at: 0), loopHandles: [try LoopHandle()], writerSignal: gate.nodeSignal,
             gate: gate, leads: false)
-        #expect(!shared.leads)
+        #expect(!shared.takesEvents)
         let other = core(at: 9_000)
         let restored = Box(other)
         let isNew = try restored.value.addApp(
             [0x61], keyDigest: Digest(words: (1, 2, 3, 4)), rights: .ordinary)
         #expect(isNew)
         shared.lead(with: restored, offsetMilliseconds: 9_000) { _ in }
-        #expect(shared.leads && shared.look { $0.hasApp([0x61]) })
+        #expect(shared.takesEvents && shared.look { $0.hasApp([0x61]) })
         #expect(shared.local(Instant(milliseconds: 1)).milliseconds == 9_001)
         shared.beginLeaving()
-        #expect(!shared.leads && shared.look { $0.hasApp([0x61]) })
+        #expect(!shared.takesEvents && shared.look { $0.hasApp([0x61]) })
         shared.leave(with: Box(core(at: 9_002)))
-        #expect(!shared.leads && !shared.look { $0.hasApp([0x61]) })
+        #expect(!shared.takesEvents && !shared.look { $0.hasApp([0x61]) })
         shared.lead(with: Box(core(at: 9_003)), offsetMilliseconds: 0) { _ in }
-        #expect(shared.leads)
+        #expect(shared.takesEvents)
     }
 
     @Test func `a token that nobody knows is refused where a shard leads and all stores are open`()
