@@ -170,8 +170,8 @@ enum MartletdProgram {
 }
 
 extension MartletdProgram {
-    /// Ends the process from any thread. Exit handlers of libraries, such as those of OpenSSL, would
-    /// free what other threads use; the log has been written.
+    /// Ends the process from any thread. Exit handlers of libraries, such as those of OpenSSL,
+    /// would free what other threads use; the log has been written.
     private static func end(_ kind: StartError.Kind) -> Never { _exit(ExitCode(kind).rawValue) }
 
     private static func serveCluster(

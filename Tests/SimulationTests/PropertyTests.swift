@@ -117,8 +117,8 @@ import Testing
     }
 
     /// The seed of docs/TESTING.md is tried first. A change of the code moves seeds and may let
-    /// another property find a bug: MARTLET_UPDATE_DOCS=1 writes the rows, whose difference is to be
-    /// read.
+    /// another property find a bug: MARTLET_UPDATE_DOCS=1 writes the rows, whose difference is to
+    /// be read.
     @Test(arguments: Mutation.allCases)
     func `is found by its seed or one of two hundred, which violates no property without it`(
         mutation: Mutation

@@ -287,8 +287,8 @@ import class Threads.WakeSignal
         view.peers["1"]?.report.shards = 1
         #expect(
             view.alarms(hasLease: true, at: Self.now) == [
-                "the node 0 has other \"shards\" than this one: give all nodes the same, and restart "
-                    + "those that had others"
+                "the node 0 has other \"shards\" than this one: give all nodes the same, and "
+                    + "restart those that had others"
             ])
         #expect(view.nodesWithOtherShards(at: Self.now) == ["0"])
         #expect(view.nodesWithOtherShards(at: 61_000) == [])
