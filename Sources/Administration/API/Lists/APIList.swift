@@ -26,7 +26,7 @@ public struct APIList: Sendable {
 
 extension APIOperation {
     /// The list that its answer is: one list of objects, with nothing beside it than where it goes
-    /// on. Nil for other operations.
+    /// on and what is missing, which a search does not repeat. Nil for other operations.
     public var list: APIList? {
         guard method == .get else { return nil }
         let answer = answer
@@ -34,7 +34,7 @@ extension APIOperation {
             if case .objects(let members) = member.form { (member.name, members) } else { nil }
         }
         guard let (name, members) = lists.first,
-            answer.allSatisfy({ [name, "next", "last"].contains($0.name) })
+            answer.allSatisfy({ [name, "next", "last", "missingShards"].contains($0.name) })
         else { return nil }
         var pageMaximum: Int?
         if let limit = self.members.first(where: { $0.name == "limit" }),
