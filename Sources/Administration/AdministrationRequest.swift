@@ -62,7 +62,8 @@ public struct ListApps: AdministrationRequest {
     public struct Reply: Codable, Hashable, Sendable {
         /// In the order of their names.
         public var apps: [App]
-        /// The shards whose apps are missing, because the node does not lead them; nil for none.
+        /// The shards whose apps are missing, because the node does not lead them or has no lease
+        /// for them now; nil for none.
         public var missingShards: [String]?
 
         public init(apps: [App], missingShards: [String]? = nil) {

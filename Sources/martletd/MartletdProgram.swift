@@ -151,7 +151,7 @@ enum MartletdProgram {
             let development = options.has(.dev) ? try DevelopmentSetup(settings) : nil
             let server = try BrokerServer(
                 settings, version: ProgramVersion.text, log: log,
-                fail: end)
+                fail: endProcess)
             if let development {
                 // Before clients are accepted: the first client needs its app.
                 StandardStream.output.print(try development.finish(server))
@@ -172,7 +172,9 @@ enum MartletdProgram {
 extension MartletdProgram {
     /// Ends the process from any thread. Exit handlers of libraries, such as those of OpenSSL,
     /// would free what other threads use; the log has been written.
-    private static func end(_ kind: StartError.Kind) -> Never { _exit(ExitCode(kind).rawValue) }
+    private static func endProcess(_ kind: StartError.Kind) -> Never {
+        _exit(ExitCode(kind).rawValue)
+    }
 
     private static func serveCluster(
         _ configuration: LoadedConfiguration, _ options: ParsedOptions<MartletdOption>,
@@ -183,7 +185,7 @@ extension MartletdProgram {
         }
         let end = try ClusterBroker.serve(
             configuration, version: ProgramVersion.text, log: log, opener: clusterLogOpener,
-            until: &signals, fail: end
+            until: &signals, fail: endProcess
         ) { () throws(ConfigurationError) in
             try ConfigurationFile.load(path: options[.config], overrides: options.overrides)
         }

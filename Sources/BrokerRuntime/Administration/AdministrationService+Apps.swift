@@ -49,8 +49,9 @@ extension AdministrationService {
         var missing: [String] = []
         for (place, core) in shards.cores.enumerated() {
             let shard = shards.map.label(of: place)
-            // Without a lease, what another node has changed since is not here.
-            if let shard, core.gate?.mayEmit == false {
+            // The core of a standby is empty, also while a takeover restores it. Without a lease,
+            // what another node has changed since is not here.
+            if let shard, !core.takesEvents || core.gate?.mayEmit == false {
                 missing.append(shard)
                 continue
             }

@@ -455,10 +455,10 @@ final class ClusterNode: @unchecked Sendable {
 
     /// Tells operators once of a node that is not as it should be.
     private func warn(of report: NodeReport, _ peer: String) {
-        let address = String(decoding: report.address, as: UTF8.self)
         note(
             .sameName, of: peer, holds: peer == name,
-            "another node, \(address), has the name of this one")
+            "another node, \(String(decoding: report.address, as: UTF8.self)), has the name of "
+                + "this one")
         note(
             .otherShards, of: peer, holds: report.shards != view.withLock { $0.own.shards },
             ClusterView.otherShards(of: peer))
@@ -470,7 +470,8 @@ final class ClusterNode: @unchecked Sendable {
     }
 
     private func note(
-        _ finding: PeerWarning.Finding, of peer: String, holds: Bool, _ detail: String
+        _ finding: PeerWarning.Finding, of peer: String, holds: Bool,
+        _ detail: @autoclosure () -> String
     ) {
         let warning = PeerWarning(peer: peer, finding: finding)
         guard holds else {
@@ -481,7 +482,7 @@ final class ClusterNode: @unchecked Sendable {
             warned.insert(warning).inserted
         else { return }
         log.write(
-            .warning, .clusterWarning, fields: ["node": .text(peer), "detail": .text(detail)])
+            .warning, .clusterWarning, fields: ["node": .text(peer), "detail": .text(detail())])
     }
 
     /// Whether the clock of a node has differed too much for as long as a report is of use.
