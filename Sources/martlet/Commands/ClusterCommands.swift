@@ -70,6 +70,8 @@ enum ClusterStatusCommand {
         {
             StandardStream.output.print(
                 "log: last record \(last), \(bytes >> 20) of \(maximum >> 20) MiB")
+        } else {
+            StandardStream.output.print("log: no server told its state at the last look")
         }
         for server in reply.servers {
             let state = server.isCurrent ? "current" : "lacks \(server.lag) operations"
