@@ -50,6 +50,18 @@ final class Inbox: Sendable {
             try Task.checkCancellation()
         }
     }
+
+    /// Waits for all of these texts. Each that arrives is looked at once.
+    func wait(forAll texts: Set<String>) async throws {
+        let search = Locked((missing: texts, count: 0))
+        try await wait { texts in
+            search.withLock { search in
+                search.missing.subtract(texts[search.count...])
+                search.count = texts.count
+                return search.missing.isEmpty
+            }
+        }
+    }
 }
 
 extension [String] {
@@ -137,11 +149,20 @@ final class Crossing {
     /// What was handed in for Mosquitto alone.
     func note(_ names: [String]) { sent += names }
 
-    func wait(
+    private func wait(
         _ what: String, _ isDone: @escaping @Sendable ([String]) -> Bool
     ) async throws {
+        try await explain(what) { try await inbox.wait(until: isDone) }
+    }
+
+    /// Waits until all of these texts have crossed to Martlet.
+    func wait(_ what: String, forAll texts: Set<String>) async throws {
+        try await explain(what) { try await inbox.wait(forAll: texts) }
+    }
+
+    private func explain(_ what: String, _ wait: () async throws -> Void) async throws {
         do {
-            try await inbox.wait(until: isDone)
+            try await wait()
         } catch {
             throw TestFailure(
                 "\(what): \(error)\n\(received.suffix(5))\n\(bridge.process!.text)\n"
@@ -163,7 +184,7 @@ final class Crossing {
         if received.count < before + all.count { busyCount += 1 }
         try await kill()
         // What is published while Mosquitto empties a queue may overtake it there (2.0.11).
-        try await wait("rest of step \(step)") { Set($0).isSuperset(of: all) }
+        try await wait("rest of step \(step)", forAll: all)
     }
 
     /// What has reached Mosquitto, once every message has.
@@ -260,7 +281,7 @@ extension EndToEndTests {
             try await crossing.mosquitto.start()
             try await crossing.bridge.start()
             try await crossing.publish(["kept"])
-            try await crossing.wait("what is kept") { $0.count >= 2 }
+            try await crossing.wait("what is kept", forAll: ["once kept", "durable kept"])
             #expect(Set(crossing.received) == ["once kept", "durable kept"])
         }
     }

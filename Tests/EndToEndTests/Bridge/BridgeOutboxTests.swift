@@ -62,7 +62,7 @@ extension Crossing {
             try await interrupt(trouble)
         }
         if trouble == .killed { try await bridge.start() }
-        try await wait("rest of \(step)") { Set($0).isSuperset(of: all) }
+        try await wait("rest of \(step)", forAll: all)
     }
 
     /// Mosquitto stands still until it has not answered as much as it may be sent; then there is

@@ -91,11 +91,19 @@ final class ChildProcess: Sendable {
 
     /// The first line that contains all of `words`, among those from `start` on.
     func line(with words: String..., from start: Int = 0) async throws -> String {
-        let isFound: @Sendable (String) -> Bool = { line in words.allSatisfy(line.contains) }
+        // Each line is read once: some children say thousands.
+        let search = Locked((next: start, line: String?.none))
         try await wait("a line with \(words)") { state in
-            state.exit != nil || state.lines.dropFirst(start).contains(where: isFound)
+            search.withLock { search in
+                while search.line == nil, search.next < state.lines.count {
+                    let line = state.lines[search.next]
+                    if words.allSatisfy(line.contains) { search.line = line }
+                    search.next += 1
+                }
+                return state.exit != nil || search.line != nil
+            }
         }
-        guard let line = lines.dropFirst(start).first(where: isFound) else {
+        guard let line = search.withLock({ $0.line }) else {
             throw TestFailure("the child ended without a line with \(words):\n\(text)")
         }
         return line
