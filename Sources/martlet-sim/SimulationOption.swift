@@ -37,7 +37,8 @@ enum SimulationOption: String, OptionRules {
           --steps=N          length of each run in steps (default: 2000)
           --without=FAULT    exclude a kind of fault; may be repeated:
                              \(Faults.names.map(\.name).joined(separator: ", "))
-          --mutation=NAME    plant this bug, which a seed must find
+          --mutation=NAME    plant this bug, which a seed must find; steps, nodes and faults are
+                             those that show it, unless options change them
           --mutations        list the bugs that can be planted
           --nodes=N          nodes of a cluster that shares a log, 2 to 5 (default: 1, no cluster)
           --verbose          print every event; the first seed only
@@ -52,25 +53,29 @@ enum SimulationOption: String, OptionRules {
     static func firstRun(
         _ parsed: ParsedOptions<SimulationOption>
     ) throws(UsageError) -> SimulationOptions {
-        var options = SimulationOptions(
-            seed: UInt64(try parsed.integer(.seed, in: 0...(.max)) ?? 1),
-            stepMaximum: try parsed.integer(.steps, in: 1...10_000_000)
-                ?? SimulationOptions.stepMaximumDefault)
-        if let nodeCount = try parsed.integer(.nodes, in: 1...5), nodeCount > 1 {
+        let seed = UInt64(try parsed.integer(.seed, in: 0...(.max)) ?? 1)
+        var options = SimulationOptions(seed: seed)
+        if let name = parsed[.mutation] {
+            guard let mutation = Mutation(rawValue: name) else {
+                throw UsageError("--mutation: no bug is named \"\(name)\"; see --mutations")
+            }
+            options = SimulationOptions(seed: seed, showing: mutation)
+        }
+        if let steps = try parsed.integer(.steps, in: 1...10_000_000) {
+            options.stepMaximum = steps
+        }
+        if let nodeCount = try parsed.integer(.nodes, in: 1...5) {
+            if nodeCount == 1, options.mutation?.isOfCluster == true {
+                throw UsageError("--nodes: this bug is one of clusters")
+            }
             options.nodeCount = nodeCount
-            options.faults = .cluster
+            if nodeCount > 1 { options.faults = .cluster }
         }
         for name in parsed.all(.without) {
             guard let fault = Faults.names.first(where: { $0.name == name }) else {
                 throw UsageError("--without: no fault is named \"\(name)\"")
             }
             options.faults.remove(fault.fault)
-        }
-        if let name = parsed[.mutation] {
-            guard let mutation = Mutation(rawValue: name) else {
-                throw UsageError("--mutation: no bug is named \"\(name)\"; see --mutations")
-            }
-            options.mutation = mutation
         }
         return options
     }

@@ -108,9 +108,7 @@ import Testing
 
     /// The property that a seed violates with a planted bug, and without it does not.
     private static func finding(of mutation: Mutation, seed: UInt64) -> Property? {
-        var options = SimulationOptions(
-            seed: seed, stepMaximum: mutation.stepMaximum, faults: mutation.faults,
-            mutation: mutation, nodeCount: mutation.nodeCount)
+        var options = SimulationOptions(seed: seed, showing: mutation)
         guard let violation = SimulationRunner.run(options).violation else { return nil }
         options.mutation = nil
         return isSound(options) ? violation.property : nil

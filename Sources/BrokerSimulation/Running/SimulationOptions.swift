@@ -27,6 +27,13 @@ public struct SimulationOptions: Hashable, Sendable {
         self.mutation = mutation
     }
 
+    /// A run of the kind that shows a planted bug.
+    public init(seed: UInt64, showing mutation: Mutation) {
+        self.init(
+            seed: seed, stepMaximum: mutation.stepMaximum, faults: mutation.faults,
+            mutation: mutation, nodeCount: mutation.nodeCount)
+    }
+
     /// The command that repeats this run.
     public var command: String {
         var words = ["martlet-sim", "--seed", "\(seed)", "--steps", "\(stepMaximum)"]
@@ -34,7 +41,7 @@ public struct SimulationOptions: Hashable, Sendable {
             if !faults.contains(fault.fault) { words += ["--without", fault.name] }
         }
         if let mutation { words += ["--mutation", mutation.rawValue] }
-        if nodeCount > 1 { words += ["--nodes", "\(nodeCount)"] }
+        if nodeCount != mutation?.nodeCount ?? 1 { words += ["--nodes", "\(nodeCount)"] }
         return words.joined(separator: " ")
     }
 }
