@@ -111,7 +111,8 @@ enum BenchOption: String, OptionRules {
 
           -F, --window N           closed loop: outstanding messages of each publisher (16)
           --rate N                 open loop instead: messages per second of each publisher; latency
-                                   counts from the scheduled time of sending (sleepy: 10)
+                                   counts from the scheduled time of sending (sleepy: 10); in
+                                   offline, to the broker's acknowledgement
           -I, --interval-of-msg MS the same, as milliseconds between messages of a publisher
           --seconds S              duration of the measurement (5)
           --warm-up S              time before the measurement (1)

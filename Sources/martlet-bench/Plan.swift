@@ -318,9 +318,6 @@ extension Plan {
         } else {
             pace = .window(window ?? 16)
         }
-        if scenario == .offline, case .rate = pace {
-            throw UsageError("offline is a closed loop: use --window")
-        }
         seconds = try time(.seconds, options) ?? seconds
         warmUpSeconds = try time(.warmUp, options) ?? warmUpSeconds
         sleepSeconds = max(1, try time(.sleep, options) ?? sleepSeconds)

@@ -46,11 +46,14 @@ extension LoadDriver {
         listedPublishers.removeAll(keepingCapacity: true)
     }
 
+    /// The messages of each publisher in this stage.
+    private var messageLimit: UInt64 { stage == .enqueuing ? plan.limit : .max }
+
     /// Closed loop: fills the window of every publisher that has room in it.
     private mutating func publishWindows(
         _ window: Int, at now: UInt64, in loop: inout EventLoop
     ) {
-        let limit = stage == .enqueuing ? plan.limit : .max
+        let limit = messageLimit
         for index in 0..<listedPublishers.count {
             let publisher = Int(listedPublishers[index])
             while publishers[publisher].inFlight < window,
@@ -71,15 +74,20 @@ extension LoadDriver {
     private mutating func publishSchedule(
         _ rate: Double, at now: UInt64, in loop: inout EventLoop
     ) {
-        let period = 1e9 / (rate * Double(publishers.count))
         while true {
-            let due = paceStart + UInt64(Double(scheduledCount) * period)
+            let due = due(scheduledCount, rate)
             guard due <= now else { return }
             let publisher = Int(scheduledCount % UInt64(publishers.count))
-            guard hasRoomInOutbox(publisher) else { return }
+            guard hasRoomInOutbox(publisher), publishers[publisher].nextSequence < messageLimit
+            else { return }
             scheduledCount += 1
             send(publisher, intended: due, in: &loop)
         }
+    }
+
+    /// When a message of an open loop is due, by its number among those of all publishers.
+    private func due(_ number: UInt64, _ rate: Double) -> UInt64 {
+        paceStart + UInt64(Double(number) * 1e9 / (rate * Double(publishers.count)))
     }
 
     /// An MRT session may not have more sends without a seen result than its window.
@@ -160,7 +168,7 @@ extension LoadDriver {
                 return
             }
             publishers[publisher].confirmedBeyond |= 1 << ahead
-            receipt(publisher, number - 1)
+            confirmed(number - 1, of: publisher)
             list(publisher)
         } else {
             let back = (UInt64(MQTTCodec.packetIdentifier(of: last + 1)) + 65_535 - number) % 65_535
@@ -168,10 +176,20 @@ extension LoadDriver {
                 fail("the broker confirmed what was never sent")
                 return
             }
-            receipt(publisher, last - back)
+            confirmed(last - back, of: publisher)
         }
         tally.confirmed += 1
         lastProgress = max(lastProgress, monotonicNanoseconds())
+    }
+
+    /// A message for absent sessions is measured to the broker's word. In a closed loop that is the
+    /// rate.
+    private mutating func confirmed(_ sequence: UInt64, of publisher: Int) {
+        receipt(publisher, sequence)
+        guard stage == .enqueuing, case .rate(let rate) = plan.pace else { return }
+        let due = due(sequence * UInt64(publishers.count) + UInt64(publisher), rate)
+        let now = monotonicNanoseconds()
+        recentLatencies.record(now - min(now, due))
     }
 
     /// Tells the broker which results need not be kept, once per turn.

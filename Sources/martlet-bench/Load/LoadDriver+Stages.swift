@@ -89,6 +89,7 @@ extension LoadDriver {
             }
         case .offline:
             enter(.enqueuing, at: now)
+            paceStart = now
             startInterval()
             listAllPublishers()
         case .will:
