@@ -74,15 +74,22 @@ extension JetStreamLog: NodeLog {
 
     public func takeAnnouncement() -> [UInt8]? { announcements.takeFirst() }
 
-    public func readState() -> LogState? {
-        guard let stream = try? describe(), stream.created == created else { return nil }
-        return LogState(
-            first: stream.first, last: stream.last, byteCount: stream.byteCount,
-            byteCountMaximum: stream.byteCountMaximum,
-            servers: stream.peers.map {
-                LogState.Server(
-                    name: $0.name, isLeader: $0.name == stream.leader, isCurrent: $0.isCurrent,
-                    lag: $0.lag)
-            })
+    public func readState() -> LogAnswer {
+        let stream: StreamDescription
+        do throws(JetStreamError) {
+            stream = try describe()
+        } catch {
+            return error == .absent(stream: settings.stream) ? .absent : .unanswered
+        }
+        guard stream.created == created else { return .absent }
+        return .state(
+            LogState(
+                first: stream.first, last: stream.last, byteCount: stream.byteCount,
+                byteCountMaximum: stream.byteCountMaximum,
+                servers: stream.peers.map {
+                    LogState.Server(
+                        name: $0.name, isLeader: $0.name == stream.leader,
+                        isCurrent: $0.isCurrent, lag: $0.lag)
+                }))
     }
 }

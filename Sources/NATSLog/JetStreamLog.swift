@@ -181,16 +181,7 @@ public final class JetStreamLog: ReplicatedLog, Sendable {
     }
 
     /// Whether the servers say that the stream does not exist any more.
-    private var isGone: Bool {
-        guard connection.isConnected else { return false }
-        do throws(JetStreamError) {
-            let stream = try connection.describe(
-                stream: settings.stream, milliseconds: JetStreamLimits.tryMilliseconds)
-            return stream.created != created
-        } catch {
-            return error == .absent(stream: settings.stream)
-        }
-    }
+    private var isGone: Bool { connection.isConnected && readState() == .absent }
 
     private func read(_ sequence: LogSequence) -> ReadOutcome {
         guard sequence > .start else { return .nothing }

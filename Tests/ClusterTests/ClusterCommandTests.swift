@@ -45,7 +45,7 @@ extension ClusterTests {
                 let cluster = try TestCluster()
                 let primary = try cluster.primary(otherThan: nil)
                 let standby = try #require(cluster.nodes.first { $0 !== primary })
-                // Nodes report each second, and ask the servers each second, who may be slow.
+                // Nodes report each second, and ask the servers each five seconds.
                 let shown = try cluster.wait("three nodes and three servers") {
                     let shown = try command("status", "--data", standby.data, of: cluster)
                     let nodeCount = shown.lines.count { $0.contains("  record ") }

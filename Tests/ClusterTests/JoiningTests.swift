@@ -121,13 +121,7 @@ extension ClusterTests {
                 let isThere = shown.count == 2 && shown.allSatisfy { $0.lagRecords < 20 }
                 return isThere ? shown.map(\.sequence).min() : nil
             }
-            let question = "{\"seq\": \(last + 1)}"
-            let user = NATSServers.user
-            let request =
-                "CONNECT {\"verbose\": false, \"user\": \"\(user.name)\", "
-                + "\"pass\": \"\(user.password)\"}\r\nPUB $JS.API.STREAM.PURGE.martlet "
-                + "\(question.utf8.count)\r\n\(question)\r\n"
-            _ = TestCluster.exchange(cluster.servers.ports[0], Array(request.utf8))
+            cluster.administerStream("PURGE", "{\"seq\": \(last + 1)}")
             try cluster.wait("log without these records") {
                 (try show(primary).firstRecord ?? 0) > last ? () : nil
             }

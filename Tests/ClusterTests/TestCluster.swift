@@ -232,6 +232,16 @@ final class TestCluster: @unchecked Sendable {
         return String(decoding: exchange(port, Array(request.utf8), untilEnd: true), as: UTF8.self)
     }
 
+    /// Sends a request about the stream to a server, without waiting for what it does.
+    func administerStream(_ request: String, _ question: String = "") {
+        let user = NATSServers.user
+        let text =
+            "CONNECT {\"verbose\": false, \"user\": \"\(user.name)\", "
+            + "\"pass\": \"\(user.password)\"}\r\nPUB $JS.API.STREAM.\(request).martlet "
+            + "\(question.utf8.count)\r\n\(question)\r\n"
+        _ = Self.exchange(servers.ports[0], Array(text.utf8))
+    }
+
     /// What a server answers within a second: the head, or all until it closes the connection.
     static func exchange(_ port: UInt16, _ bytes: [UInt8], untilEnd: Bool = false) -> [UInt8] {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)

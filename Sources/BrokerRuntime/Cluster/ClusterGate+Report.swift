@@ -22,8 +22,8 @@ extension ClusterGate {
             nodes.append(
                 node(
                     NamedReport(
-                        name: name, part: peer.report.part, sequence: peer.report.sequence,
-                        address: String(decoding: peer.report.address, as: UTF8.self),
+                        name: name.name, part: peer.report.part, sequence: peer.report.sequence,
+                        address: name.address,
                         webAddress: String(decoding: peer.report.webAddress, as: UTF8.self)),
                     in: view, heardMilliseconds: now - min(peer.heardMilliseconds, now)))
         }
@@ -98,7 +98,11 @@ extension ClusterView {
             alarms.append("the log is nearly full: sends are refused")
         }
         guard let log else {
-            return alarms + ["no server tells the state of the log"]
+            return alarms
+                + [
+                    answer == .absent
+                        ? ClusterView.absentLog : "no server tells the state of the log"
+                ]
         }
         if !log.servers.isEmpty, !log.servers.contains(where: \.isLeader) {
             alarms.append("the log has no leader")

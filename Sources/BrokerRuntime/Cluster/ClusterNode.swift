@@ -86,7 +86,7 @@ final class ClusterNode: @unchecked Sendable {
     private var cutOffEnd: Instant?
     private var warned: Set<PeerWarning> = []
     /// Since when the clock of a node differs. Reports that were late differ only once.
-    private var skewedNodes: [String: UInt64] = [:]
+    private var skewedNodes: [ClusterView.PeerName: UInt64] = [:]
 
     /// Begins as a standby.
     init(
@@ -420,16 +420,11 @@ final class ClusterNode: @unchecked Sendable {
             guard let report = NodeReport(decoding: bytes), report.node.life != life.life else {
                 continue
             }
-            let peer = String(decoding: report.node.name, as: UTF8.self)
             guard report.cluster == cluster else { continue }
+            let peer = ClusterView.PeerName(report)
             checkLease(of: report, peer)
             warn(of: report, peer)
-            view.withLock { view in
-                guard view.peers[peer] != nil || view.peers.count < ClusterLimits.nodesMaximum
-                else { return }
-                view.peers[peer] = ClusterView.Peer(
-                    report: report, heardMilliseconds: ClusterGate.nowMilliseconds)
-            }
+            view.withLock { $0.note(report, at: ClusterGate.nowMilliseconds) }
             if report.part == .resigned {
                 try handle(.resigned(report.term, through: report.sequence))
             }
@@ -438,7 +433,7 @@ final class ClusterNode: @unchecked Sendable {
 
     /// A standby with a shorter lease than the primary's could take over while that one still
     /// serves clients: it ends.
-    private func checkLease(of report: NodeReport, _ peer: String) {
+    private func checkLease(of report: NodeReport, _ peer: ClusterView.PeerName) {
         let own = replica.settings.leaseMilliseconds
         guard report.leaseMilliseconds != own, report.part == .primary, replica.role != .primary
         else { return }
@@ -448,20 +443,19 @@ final class ClusterNode: @unchecked Sendable {
                 "node": .text(logName),
                 "detail": .text(
                     "cluster.leaseMilliseconds is \(own), and \(report.leaseMilliseconds) on the "
-                        + "node \(peer), which is the primary: it has to be the same"),
+                        + "node \(peer.name), which is the primary: it has to be the same"),
             ])
         fail(.configuration)
     }
 
     /// Tells operators once of a node that is not as it should be.
-    private func warn(of report: NodeReport, _ peer: String) {
+    private func warn(of report: NodeReport, _ peer: ClusterView.PeerName) {
         note(
-            .sameName, of: peer, holds: peer == name,
-            "another node, \(String(decoding: report.address, as: UTF8.self)), has the name of "
-                + "this one")
+            .sameName, of: peer, holds: peer.name == name,
+            "another node, \(peer.address), has the name of this one")
         note(
             .otherShards, of: peer, holds: report.shards != view.withLock { $0.own.shards },
-            ClusterView.otherShards(of: peer))
+            ClusterView.otherShards(of: peer.name))
         let wall = wallClock.moment().unixMilliseconds
         let difference = max(wall, report.unixMilliseconds) - min(wall, report.unixMilliseconds)
         note(
@@ -470,7 +464,7 @@ final class ClusterNode: @unchecked Sendable {
     }
 
     private func note(
-        _ finding: PeerWarning.Finding, of peer: String, holds: Bool,
+        _ finding: PeerWarning.Finding, of peer: ClusterView.PeerName, holds: Bool,
         _ detail: @autoclosure () -> String
     ) {
         let warning = PeerWarning(peer: peer, finding: finding)
@@ -482,11 +476,12 @@ final class ClusterNode: @unchecked Sendable {
             warned.insert(warning).inserted
         else { return }
         log.write(
-            .warning, .clusterWarning, fields: ["node": .text(peer), "detail": .text(detail())])
+            .warning, .clusterWarning,
+            fields: ["node": .text(peer.name), "detail": .text(detail())])
     }
 
     /// Whether the clock of a node has differed too much for as long as a report is of use.
-    private func isSkewed(_ peer: String, by milliseconds: UInt64) -> Bool {
+    private func isSkewed(_ peer: ClusterView.PeerName, by milliseconds: UInt64) -> Bool {
         guard milliseconds > ClusterLimits.clockDifferenceMilliseconds else {
             skewedNodes[peer] = nil
             return false
@@ -522,10 +517,15 @@ final class ClusterNode: @unchecked Sendable {
             if now >= nextLook || view.isLogNearlyFull || view.isTakeoverRefused {
                 nextLook = now + ClusterLimits.logLookMilliseconds
                 let appended = view.appendedByteCount
-                let state = sharedLog.readState()
+                let answer = sharedLog.readState()
                 let target = self.view.withLock { view in
-                    view.note(state, appended: appended)
+                    view.note(answer, appended: appended)
                     return view.trims ? view.trimTarget(at: now) : nil
+                }
+                if answer == .absent, view.answer != .absent {
+                    log.write(
+                        .error, .clusterWarning,
+                        fields: ["node": .text(logName), "detail": .text(ClusterView.absentLog)])
                 }
                 if let target {
                     inbox.withLock { $0.trim = target }

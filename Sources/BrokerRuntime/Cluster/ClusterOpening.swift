@@ -72,7 +72,9 @@ enum ClusterOpening {
     static func find(
         _ settings: BrokerSettings, beside log: any NodeLog, signal: WakeSignal
     ) throws(StartError) -> Finding {
-        guard let state = log.readState() else { return .waits }
+        let answer = log.readState()
+        guard answer != .absent else { throw .cluster(ClusterView.absentLog) }
+        guard let state = answer.state else { return .waits }
         let store = try open(settings)
         guard let position = store.position else {
             guard store.openingStamp == nil else {
@@ -194,7 +196,7 @@ public enum ClusterFounding {
     private static func checkEmpty(
         _ opened: OpenedLog, _ settings: BrokerSettings
     ) throws(StartError) {
-        guard let state = opened.log.readState() else {
+        guard let state = opened.log.readState().state else {
             throw .cluster("the servers do not describe the stream \(settings.cluster.stream)")
         }
         guard state.last == .start else {

@@ -5,6 +5,22 @@ import Replication
 
 /// A node and its cluster at one moment.
 struct ClusterView: Sendable {
+    /// Who sends a report. A node that was restarted has the same address. Of two nodes that have
+    /// one name by mistake, each has its own.
+    struct PeerName: Hashable, Comparable, Sendable {
+        let name: String
+        let address: String
+
+        init(_ report: NodeReport) {
+            name = String(decoding: report.node.name, as: UTF8.self)
+            address = String(decoding: report.address, as: UTF8.self)
+        }
+
+        static func < (one: PeerName, other: PeerName) -> Bool {
+            (one.name, one.address) < (other.name, other.address)
+        }
+    }
+
     /// A node that was heard.
     struct Peer: Sendable {
         var report: NodeReport
@@ -29,9 +45,9 @@ struct ClusterView: Sendable {
     /// log on its disk.
     var received = LogSequence.start
     var applied = LogSequence.start
-    /// Other nodes by name.
-    var peers: [String: Peer] = [:]
-    var log: LogState?
+    private(set) var peers: [PeerName: Peer] = [:]
+    /// What the log said when it was last asked.
+    var answer = LogAnswer.unanswered
     /// The log at the last look that had an answer, and what this node had appended before it.
     private var known: LogState?
     private var appendedBefore: UInt64 = 0
@@ -48,15 +64,22 @@ struct ClusterView: Sendable {
     /// Set by an operator who wants another node to be the primary.
     var isAskedToStepDown = false
 
+    var log: LogState? { answer.state }
+
     /// Takes a look at the log.
     ///
     /// - Parameter appended: ``appendedByteCount`` before the look.
-    mutating func note(_ state: LogState?, appended: UInt64) {
-        log = state
-        guard let state else { return }
+    mutating func note(_ answer: LogAnswer, appended: UInt64) {
+        self.answer = answer
+        guard let state = answer.state else { return }
         known = state
         appendedBefore = appended
     }
+
+    /// What an operator is told of a log that does not exist any more.
+    static let absentLog =
+        "the stream of the log was deleted, or another one has its name: nothing can be "
+        + "acknowledged, and no node can take over"
 
     /// Whether the rest of the log is for everything but sends: takeovers, heartbeats and the
     /// removals that make room in queues.
@@ -71,11 +94,25 @@ struct ClusterView: Sendable {
     /// full does so too: nobody else would.
     var trims: Bool { part == .primary || isTakeoverRefused }
 
+    /// Takes what another node reports of itself.
+    mutating func note(_ report: NodeReport, at now: UInt64) {
+        let peer = PeerName(report)
+        if peers[peer] == nil {
+            // The node may have another address than before.
+            peers = peers.filter { $0.name != peer.name || Self.isRecent($1, at: now) }
+            guard peers.count < ClusterLimits.nodesMaximum else { return }
+        }
+        peers[peer] = Peer(report: report, heardMilliseconds: now)
+    }
+
+    private static func isRecent(_ peer: Peer, at now: UInt64) -> Bool {
+        now - min(peer.heardMilliseconds, now) < ClusterLimits.reportAgeMilliseconds
+    }
+
     /// The peers that were heard lately.
     func present(at now: UInt64) -> [(name: String, report: NodeReport)] {
-        peers.compactMap { name, peer in
-            now - min(peer.heardMilliseconds, now) < ClusterLimits.reportAgeMilliseconds
-                ? (name, peer.report) : nil
+        peers.compactMap { peer, heard in
+            Self.isRecent(heard, at: now) ? (peer.name, heard.report) : nil
         }
     }
 
@@ -86,7 +123,7 @@ struct ClusterView: Sendable {
 
     /// Such a node, which may be away now, but can come back.
     var knownNodeWithOtherShards: String? {
-        peers.filter { $0.value.report.shards != own.shards }.keys.min()
+        peers.filter { $0.value.report.shards != own.shards }.keys.min()?.name
     }
 
     /// What an operator is told of such a node.
@@ -131,6 +168,6 @@ struct ClusterView: Sendable {
 struct PeerWarning: Hashable {
     enum Finding: CaseIterable, Hashable { case sameName, otherShards, clock }
 
-    let peer: String
+    let peer: ClusterView.PeerName
     let finding: Finding
 }

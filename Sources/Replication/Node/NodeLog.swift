@@ -9,8 +9,8 @@ public protocol NodeLog: ReplicatedLog, AnyObject, Sendable {
     /// The oldest report that was not taken, maybe an own one.
     func takeAnnouncement() -> [UInt8]?
 
-    /// The log now; nil if no server tells it. Blocks for about a second at most.
-    func readState() -> LogState?
+    /// Asks for the log's state. Blocks for about a second at most.
+    func readState() -> LogAnswer
 
     /// Answers the questions of nodes that need a copy of this node's store, on a thread of the log
     /// until ``stop()``. Called once at most.
@@ -26,6 +26,21 @@ public protocol NodeLog: ReplicatedLog, AnyObject, Sendable {
 
     /// Ends the threads of the log. Requests that wait get no outcome.
     func stop()
+}
+
+/// What is known when a log was asked for its state.
+public enum LogAnswer: Hashable, Sendable {
+    case state(LogState)
+    /// The log does not exist any more: it was deleted, and another one may have its name.
+    case absent
+    /// No server told it. It may be different in a second.
+    case unanswered
+
+    /// Nil if the log or the answer is absent.
+    public var state: LogState? {
+        guard case .state(let state) = self else { return nil }
+        return state
+    }
 }
 
 /// The extent of a log.

@@ -130,23 +130,30 @@ import class Threads.WakeSignal
     }
 }
 
+/// What a standby reports.
+private func report(
+    of node: Int, at sequence: UInt64, address: String = "", shards: UInt64 = 0
+) -> NodeReport {
+    NodeReport(
+        cluster: StoreIdentity(high: 1, low: 2),
+        node: NodeLife(name: Array("\(node)".utf8), life: UInt64(node)),
+        part: .standby, term: .none, sequence: LogSequence(raw: sequence),
+        address: Array(address.utf8), webAddress: [], leaseMilliseconds: 2_000,
+        unixMilliseconds: 0, shards: shards)
+}
+
 @Suite struct `A view of a cluster` {
     private func view(
         applied: UInt64, standbys: [UInt64], bytes: UInt64 = 60
     ) -> ClusterView {
         var view = ClusterView()
         view.applied = LogSequence(raw: applied)
-        view.log = LogState(
-            first: LogSequence(raw: 11), last: LogSequence(raw: 111), byteCount: bytes,
-            byteCountMaximum: 100)
+        view.answer = .state(
+            LogState(
+                first: LogSequence(raw: 11), last: LogSequence(raw: 111), byteCount: bytes,
+                byteCountMaximum: 100))
         for (index, sequence) in standbys.enumerated() {
-            view.peers["\(index)"] = ClusterView.Peer(
-                report: NodeReport(
-                    cluster: StoreIdentity(high: 1, low: 2),
-                    node: NodeLife(name: Array("\(index)".utf8), life: UInt64(index)),
-                    part: .standby, term: .none, sequence: LogSequence(raw: sequence), address: [],
-                    webAddress: [], leaseMilliseconds: 2_000, unixMilliseconds: 0, shards: 0),
-                heardMilliseconds: 50_000)
+            view.note(report(of: index, at: sequence), at: 50_000)
         }
         return view
     }
@@ -224,6 +231,15 @@ import class Threads.WakeSignal
     }
 }
 
+extension ClusterView {
+    /// Changes the state that the log has told.
+    fileprivate mutating func change(_ body: (inout LogState) -> Void) {
+        guard var state = log else { return }
+        body(&state)
+        answer = .state(state)
+    }
+}
+
 @Suite struct `The alarms of a cluster` {
     private static let now: UInt64 = 55_000
 
@@ -233,21 +249,16 @@ import class Threads.WakeSignal
         view.part = part
         view.received = LogSequence(raw: 5_000)
         view.note(
-            LogState(
-                first: LogSequence(raw: 1), last: LogSequence(raw: 5_000), byteCount: 60,
-                byteCountMaximum: 100,
-                servers: [
-                    LogState.Server(name: "s1", isLeader: true, isCurrent: true, lag: 0),
-                    LogState.Server(name: "s2", isLeader: false, isCurrent: true, lag: 0),
-                ]), appended: 0)
+            .state(
+                LogState(
+                    first: LogSequence(raw: 1), last: LogSequence(raw: 5_000), byteCount: 60,
+                    byteCountMaximum: 100,
+                    servers: [
+                        LogState.Server(name: "s1", isLeader: true, isCurrent: true, lag: 0),
+                        LogState.Server(name: "s2", isLeader: false, isCurrent: true, lag: 0),
+                    ])), appended: 0)
         for (index, sequence) in standbys.enumerated() {
-            view.peers["\(index)"] = ClusterView.Peer(
-                report: NodeReport(
-                    cluster: StoreIdentity(high: 1, low: 2),
-                    node: NodeLife(name: Array("\(index)".utf8), life: UInt64(index)),
-                    part: .standby, term: .none, sequence: LogSequence(raw: sequence), address: [],
-                    webAddress: [], leaseMilliseconds: 2_000, unixMilliseconds: 0, shards: 0),
-                heardMilliseconds: 50_000)
+            view.note(report(of: index, at: sequence), at: 50_000)
         }
         return view
     }
@@ -259,9 +270,11 @@ import class Threads.WakeSignal
 
     @Test func `name what is missing`() {
         var view = view(.primary, standbys: [3_999])
-        view.log?.servers[0].isLeader = false
-        view.log?.servers[1].isCurrent = false
-        view.log?.servers[1].lag = 7
+        view.change {
+            $0.servers[0].isLeader = false
+            $0.servers[1].isCurrent = false
+            $0.servers[1].lag = 7
+        }
         view.own.durability = "relaxed"
         #expect(
             view.alarms(hasLease: false, at: Self.now) == [
@@ -275,16 +288,18 @@ import class Threads.WakeSignal
         #expect(
             view.alarms(hasLease: true, at: 61_000).first
                 == "0 of 2 standbys were heard in the last 10 seconds")
-        view.note(nil, appended: 0)
+        view.note(.unanswered, appended: 0)
         #expect(
             view.alarms(hasLease: true, at: Self.now).last
                 == "no server tells the state of the log")
+        view.note(.absent, appended: 0)
+        #expect(view.alarms(hasLease: true, at: Self.now).last == ClusterView.absentLog)
     }
 
     @Test func `name the nodes that have other shards`() {
         var view = view(.primary, standbys: [5_000, 5_000])
         view.own.shards = 1
-        view.peers["1"]?.report.shards = 1
+        view.note(report(of: 1, at: 5_000, shards: 1), at: 50_000)
         #expect(
             view.alarms(hasLease: true, at: Self.now) == [
                 "the node 0 has other \"shards\" than this one: give all nodes the same, and "
@@ -294,19 +309,32 @@ import class Threads.WakeSignal
         #expect(view.nodesWithOtherShards(at: 61_000) == [])
         // It may come back.
         #expect(view.knownNodeWithOtherShards == "0")
-        view.peers["0"]?.report.shards = 1
+        view.note(report(of: 0, at: 5_000, shards: 1), at: 50_000)
         #expect(view.knownNodeWithOtherShards == nil)
     }
 
     @Test func `name another node of the same name by its address`() {
         var view = view(.primary, standbys: [5_000, 5_000])
-        view.own.name = "1"
-        view.peers["1"]?.report.address = Array("10.0.0.2:8883".utf8)
+        view.own.name = "7"
+        view.note(report(of: 7, at: 5_000, address: "10.0.0.2:8883"), at: 50_000)
         #expect(
             view.alarms(hasLease: true, at: Self.now) == [
                 "another node, 10.0.0.2:8883, has the name of this one"
             ])
         #expect(!view.alarms(hasLease: true, at: 61_000).contains { $0.contains("10.0.0.2") })
+    }
+
+    @Test func `do not count a primary as gone because another node has its name`() {
+        var view = view(.standby, standbys: [])
+        var primary = report(of: 7, at: 5_000, address: "10.0.0.1:8883")
+        primary.part = .primary
+        view.note(primary, at: 50_000)
+        view.note(report(of: 7, at: 4_000, address: "10.0.0.2:8883"), at: 50_500)
+        #expect(view.primary(at: Self.now)?.address == Array("10.0.0.1:8883".utf8))
+        #expect(view.present(at: Self.now).map(\.name) == ["7", "7"])
+        // A node that has moved is one node, when its old address is silent.
+        view.note(report(of: 7, at: 6_000, address: "10.0.0.3:8883"), at: 60_200)
+        #expect(view.peers.count == 2)
     }
 
     @Test func `of a standby name a primary that is away and a full log`() {
@@ -328,9 +356,10 @@ import class Threads.WakeSignal
         var view = ClusterView()
         view.appendedByteCount = 1_000
         view.note(
-            LogState(
-                first: LogSequence(raw: 1), last: LogSequence(raw: 9), byteCount: byteCount,
-                byteCountMaximum: maximum), appended: 1_000)
+            .state(
+                LogState(
+                    first: LogSequence(raw: 1), last: LogSequence(raw: 9), byteCount: byteCount,
+                    byteCountMaximum: maximum)), appended: 1_000)
         return view
     }
 
@@ -354,7 +383,7 @@ import class Threads.WakeSignal
         view.appendedByteCount += 1
         #expect(view.isLogNearlyFull)
         // Without an answer the last one counts.
-        view.note(nil, appended: view.appendedByteCount)
+        view.note(.unanswered, appended: view.appendedByteCount)
         #expect(view.isLogNearlyFull && view.log == nil)
     }
 

@@ -1,0 +1,82 @@
+// What operators see when the stream of a cluster was deleted, and what they do then.
+
+import Administration
+import Foundation
+import TestSurroundings
+import Testing
+
+extension ClusterTests {
+    @Suite(
+        .serialized, .timeLimit(.minutes(10)),
+        .enabled(if: NATSServers.isInstalled, "nats-server cannot be installed from PyPI"))
+    struct LostLogTests {
+        @Test func `a deleted stream is named, and the primary's copy founds another cluster`()
+            async throws
+        {
+            try await onThread {
+                let cluster = try TestCluster()
+                let primary = try cluster.primary(otherThan: nil)
+                try TestCluster.createApp(on: primary)
+                var client = try AdministrationClient(dataDirectory: primary.data)
+                for user in ["alice", "bob"] {
+                    _ = try client.send(AddUser(app: "demo", user: user))
+                }
+                for text in ["one", "two"] {
+                    _ = try client.send(
+                        SendMessage(app: "demo", from: "alice", users: ["bob"], b: text))
+                }
+                for node in cluster.nodes where node !== primary {
+                    try cluster.wait("standby \(node.name)") {
+                        let log = try String(contentsOfFile: node.log, encoding: .utf8)
+                        return log.contains("event=cluster_standby") ? () : nil
+                    }
+                }
+                cluster.administerStream("DELETE")
+                for node in cluster.nodes {
+                    let socket = "\(node.data)/\(ClusterLine.socketName)"
+                    try cluster.wait("alarm of \(node.name)") {
+                        // A node that has just been started has no socket yet.
+                        let shown = try? AdministrationClient(socketPath: socket)
+                            .send(ShowCluster())
+                        let alarms = shown?.alarms ?? []
+                        return alarms.contains { $0.contains(Self.sentence) } ? () : nil
+                    }
+                    try cluster.wait("line of \(node.name)") {
+                        let log = try String(contentsOfFile: node.log, encoding: .utf8)
+                        return log.contains(Self.sentence) ? () : nil
+                    }
+                    #expect(TestCluster.get(node.webPort, "/readyz").status == 503)
+                    #expect(node.process?.hasEnded == false, "\(cluster.logs)")
+                }
+
+                // As cluster.md says.
+                let copy = cluster.directory.file("copy")
+                let restored = cluster.directory.file("restored")
+                func run(_ arguments: String...) throws -> Int32 {
+                    try ClusterProcess(
+                        TestCluster.program, arguments, log: cluster.directory.file("commands.log")
+                    ).waitForEnd()
+                }
+                #expect(try run("--config", primary.configuration, "--copy-node", copy) == 0)
+                for node in cluster.nodes { node.process?.signal(SIGTERM) }
+                for node in cluster.nodes { _ = try node.process?.waitForEnd() }
+                #expect(try run("--restore", copy, "--data", restored) == 0)
+                let settings = try String(contentsOfFile: primary.configuration, encoding: .utf8)
+                    .replacing("\"\(primary.data)\"", with: "\"\(restored)\"")
+                    .replacing("cluster: {", with: "cluster: { stream: \"second\",")
+                try settings.write(
+                    toFile: primary.configuration, atomically: true, encoding: .utf8)
+                #expect(try run("--config", primary.configuration, "--found-cluster") == 0)
+                try cluster.start(primary)
+                try cluster.wait("primary of the second cluster") {
+                    TestCluster.get(primary.webPort, "/readyz").status == 200 ? () : nil
+                }
+                client = try AdministrationClient(dataDirectory: restored)
+                let waiting = try client.send(ShowOfflineQueue(app: "demo", user: "bob"))
+                #expect(waiting.messageCount == 2)
+            }
+        }
+
+        private static let sentence = "the stream of the log was deleted"
+    }
+}
