@@ -45,9 +45,16 @@ extension ClusterTests {
                         let log = try String(contentsOfFile: node.log, encoding: .utf8)
                         return log.contains(Self.sentence) ? () : nil
                     }
-                    #expect(TestCluster.get(node.webPort, "/readyz").status == 503)
+                    // The lease may last for another moment.
+                    try cluster.wait("end of service of \(node.name)") {
+                        TestCluster.get(node.webPort, "/readyz").status == 503 ? () : nil
+                    }
                     #expect(node.process?.hasEnded == false, "\(cluster.logs)")
                 }
+                let refused = #expect(throws: (any Error).self) {
+                    try AdministrationClient(dataDirectory: primary.data).send(StepDown())
+                }
+                #expect("\(String(describing: refused))".contains(Self.sentence))
 
                 // As cluster.md says.
                 let copy = cluster.directory.file("copy")
@@ -60,7 +67,10 @@ extension ClusterTests {
                 #expect(try run("--config", primary.configuration, "--copy-node", copy) == 0)
                 for node in cluster.nodes { node.process?.signal(SIGTERM) }
                 for node in cluster.nodes { _ = try node.process?.waitForEnd() }
-                #expect(try run("--restore", copy, "--data", restored) == 0)
+                #expect(
+                    try run(
+                        "--config", primary.configuration, "--restore", copy, "--data", restored)
+                        == 0)
                 let settings = try String(contentsOfFile: primary.configuration, encoding: .utf8)
                     .replacing("\"\(primary.data)\"", with: "\"\(restored)\"")
                     .replacing("cluster: {", with: "cluster: { stream: \"second\",")
@@ -77,6 +87,6 @@ extension ClusterTests {
             }
         }
 
-        private static let sentence = "the stream of the log was deleted"
+        private static let sentence = "the stream of the log does not exist"
     }
 }

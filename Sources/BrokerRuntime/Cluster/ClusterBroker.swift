@@ -145,8 +145,8 @@ struct Opening {
         case .store(let found):
             try shard?.checkApps(of: found)
             store = found
-        case .waits:
-            tell("the cluster has no first record yet, or its servers do not answer")
+        case .waits(let reason):
+            tell(reason)
             return nil
         case .needsCopy(let cluster, let reason):
             wanted = (cluster, reason)

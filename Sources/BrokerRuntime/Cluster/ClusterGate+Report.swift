@@ -18,12 +18,12 @@ extension ClusterGate {
                     address: view.own.address, webAddress: view.own.webAddress),
                 in: view, heardMilliseconds: 0)
         ]
-        for (name, peer) in view.peers.sorted(by: { $0.key < $1.key }) {
+        for (key, peer) in view.peers.sorted(by: { $0.key < $1.key }) {
             nodes.append(
                 node(
                     NamedReport(
-                        name: name.name, part: peer.report.part, sequence: peer.report.sequence,
-                        address: name.address,
+                        name: key.name, part: peer.report.part, sequence: peer.report.sequence,
+                        address: key.address,
                         webAddress: String(decoding: peer.report.webAddress, as: UTF8.self)),
                     in: view, heardMilliseconds: now - min(peer.heardMilliseconds, now)))
         }
@@ -100,7 +100,7 @@ extension ClusterView {
         guard let log else {
             return alarms
                 + [
-                    answer == .absent
+                    logAnswer == .absent
                         ? ClusterView.absentLog : "no server tells the state of the log"
                 ]
         }
@@ -139,6 +139,8 @@ extension Locked<ClusterView> {
                 let name = String(decoding: primary.node.name, as: UTF8.self)
                 return "this node is not the primary: \(name) is"
             }
+            // This process has all that was acknowledged.
+            guard view.logAnswer != .absent else { return ClusterView.absentLog }
             let standbys = view.present(at: now).map(\.report).filter { $0.part == .standby }
             guard let best = standbys.map(\.sequence.raw).max() else {
                 return "no standby was heard lately: nobody would take over"

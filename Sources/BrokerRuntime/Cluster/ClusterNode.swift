@@ -86,7 +86,7 @@ final class ClusterNode: @unchecked Sendable {
     private var cutOffEnd: Instant?
     private var warned: Set<PeerWarning> = []
     /// Since when the clock of a node differs. Reports that were late differ only once.
-    private var skewedNodes: [ClusterView.PeerName: UInt64] = [:]
+    private var skewedNodes: [ClusterView.PeerKey: UInt64] = [:]
 
     /// Begins as a standby.
     init(
@@ -421,7 +421,7 @@ final class ClusterNode: @unchecked Sendable {
                 continue
             }
             guard report.cluster == cluster else { continue }
-            let peer = ClusterView.PeerName(report)
+            let peer = ClusterView.PeerKey(report)
             checkLease(of: report, peer)
             warn(of: report, peer)
             view.withLock { $0.note(report, at: ClusterGate.nowMilliseconds) }
@@ -433,7 +433,7 @@ final class ClusterNode: @unchecked Sendable {
 
     /// A standby with a shorter lease than the primary's could take over while that one still
     /// serves clients: it ends.
-    private func checkLease(of report: NodeReport, _ peer: ClusterView.PeerName) {
+    private func checkLease(of report: NodeReport, _ peer: ClusterView.PeerKey) {
         let own = replica.settings.leaseMilliseconds
         guard report.leaseMilliseconds != own, report.part == .primary, replica.role != .primary
         else { return }
@@ -449,7 +449,7 @@ final class ClusterNode: @unchecked Sendable {
     }
 
     /// Tells operators once of a node that is not as it should be.
-    private func warn(of report: NodeReport, _ peer: ClusterView.PeerName) {
+    private func warn(of report: NodeReport, _ peer: ClusterView.PeerKey) {
         note(
             .sameName, of: peer, holds: peer.name == name,
             "another node, \(peer.address), has the name of this one")
@@ -464,7 +464,7 @@ final class ClusterNode: @unchecked Sendable {
     }
 
     private func note(
-        _ finding: PeerWarning.Finding, of peer: ClusterView.PeerName, holds: Bool,
+        _ finding: PeerWarning.Finding, of peer: ClusterView.PeerKey, holds: Bool,
         _ detail: @autoclosure () -> String
     ) {
         let warning = PeerWarning(peer: peer, finding: finding)
@@ -481,7 +481,7 @@ final class ClusterNode: @unchecked Sendable {
     }
 
     /// Whether the clock of a node has differed too much for as long as a report is of use.
-    private func isSkewed(_ peer: ClusterView.PeerName, by milliseconds: UInt64) -> Bool {
+    private func isSkewed(_ peer: ClusterView.PeerKey, by milliseconds: UInt64) -> Bool {
         guard milliseconds > ClusterLimits.clockDifferenceMilliseconds else {
             skewedNodes[peer] = nil
             return false
@@ -522,7 +522,7 @@ final class ClusterNode: @unchecked Sendable {
                     view.note(answer, appended: appended)
                     return view.trims ? view.trimTarget(at: now) : nil
                 }
-                if answer == .absent, view.answer != .absent {
+                if answer == .absent, view.logAnswer != .absent {
                     log.write(
                         .error, .clusterWarning,
                         fields: ["node": .text(logName), "detail": .text(ClusterView.absentLog)])

@@ -62,19 +62,24 @@ enum ClusterOpening {
     enum Finding {
         /// At a position that the log continues.
         case store(Box<LMDBQueueStore>)
-        /// The cluster has no first record yet, or no server tells it: later there may be one.
-        case waits
+        /// The log has no first record yet, or no server tells it: later there may be one. The
+        /// reason is in words.
+        case waits(because: String)
         /// The log lacks records that the store needs: another node's store has them. The cluster
         /// is that of the store, or nil for a store without rows; the reason is in words.
         case needsCopy(StoreIdentity?, because: String)
     }
 
+    private static let noFirstRecord =
+        "the cluster has no first record yet, or its servers do not answer"
+
     static func find(
         _ settings: BrokerSettings, beside log: any NodeLog, signal: WakeSignal
     ) throws(StartError) -> Finding {
         let answer = log.readState()
-        guard answer != .absent else { throw .cluster(ClusterView.absentLog) }
-        guard let state = answer.state else { return .waits }
+        guard let state = answer.state else {
+            return .waits(because: answer == .absent ? ClusterView.absentLog : noFirstRecord)
+        }
         let store = try open(settings)
         guard let position = store.position else {
             guard store.openingStamp == nil else {
@@ -116,11 +121,11 @@ enum ClusterOpening {
         _ store: consuming LMDBQueueStore, _ settings: BrokerSettings, beside log: any NodeLog,
         of state: LogState, signal: WakeSignal
     ) throws(StartError) -> Finding {
-        guard state.last > .start else { return .waits }
+        guard state.last > .start else { return .waits(because: noFirstRecord) }
         guard state.first == LogSequence.start.next else {
             return .needsCopy(nil, because: "the log begins with record \(state.first.raw)")
         }
-        guard let bytes = firstRecord(log, signal) else { return .waits }
+        guard let bytes = firstRecord(log, signal) else { return .waits(because: noFirstRecord) }
         let record: Replication.LogRecord
         do throws(LogRecordError) {
             record = try Replication.LogRecord(decoding: bytes, cluster: nil)

@@ -7,7 +7,7 @@ import Replication
 struct ClusterView: Sendable {
     /// Who sends a report. A node that was restarted has the same address. Of two nodes that have
     /// one name by mistake, each has its own.
-    struct PeerName: Hashable, Comparable, Sendable {
+    struct PeerKey: Hashable, Comparable, Sendable {
         let name: String
         let address: String
 
@@ -16,7 +16,7 @@ struct ClusterView: Sendable {
             address = String(decoding: report.address, as: UTF8.self)
         }
 
-        static func < (one: PeerName, other: PeerName) -> Bool {
+        static func < (one: PeerKey, other: PeerKey) -> Bool {
             (one.name, one.address) < (other.name, other.address)
         }
     }
@@ -45,9 +45,9 @@ struct ClusterView: Sendable {
     /// log on its disk.
     var received = LogSequence.start
     var applied = LogSequence.start
-    private(set) var peers: [PeerName: Peer] = [:]
+    private(set) var peers: [PeerKey: Peer] = [:]
     /// What the log said when it was last asked.
-    var answer = LogAnswer.unanswered
+    var logAnswer = LogAnswer.unanswered
     /// The log at the last look that had an answer, and what this node had appended before it.
     private var known: LogState?
     private var appendedBefore: UInt64 = 0
@@ -64,13 +64,13 @@ struct ClusterView: Sendable {
     /// Set by an operator who wants another node to be the primary.
     var isAskedToStepDown = false
 
-    var log: LogState? { answer.state }
+    var log: LogState? { logAnswer.state }
 
     /// Takes a look at the log.
     ///
     /// - Parameter appended: ``appendedByteCount`` before the look.
     mutating func note(_ answer: LogAnswer, appended: UInt64) {
-        self.answer = answer
+        logAnswer = answer
         guard let state = answer.state else { return }
         known = state
         appendedBefore = appended
@@ -78,8 +78,8 @@ struct ClusterView: Sendable {
 
     /// What an operator is told of a log that does not exist any more.
     static let absentLog =
-        "the stream of the log was deleted, or another one has its name: nothing can be "
-        + "acknowledged, and no node can take over"
+        "the NATS servers say that the stream of the log does not exist in this account, or is "
+        + "not the one that was opened: no node can take over, so restart none"
 
     /// Whether the rest of the log is for everything but sends: takeovers, heartbeats and the
     /// removals that make room in queues.
@@ -96,12 +96,12 @@ struct ClusterView: Sendable {
 
     /// Takes what another node reports of itself.
     mutating func note(_ report: NodeReport, at now: UInt64) {
-        let peer = PeerName(report)
-        if peers[peer] == nil {
-            // The node may have another address than before.
-            peers = peers.filter { $0.name != peer.name || Self.isRecent($1, at: now) }
-            guard peers.count < ClusterLimits.nodesMaximum else { return }
+        let peer = PeerKey(report)
+        // A node that has moved is heard at its new address alone.
+        peers = peers.filter { key, heard in
+            key == peer || key.name != peer.name || Self.isRecent(heard, at: now)
         }
+        guard peers[peer] != nil || peers.count < ClusterLimits.nodesMaximum else { return }
         peers[peer] = Peer(report: report, heardMilliseconds: now)
     }
 
@@ -168,6 +168,6 @@ struct ClusterView: Sendable {
 struct PeerWarning: Hashable {
     enum Finding: CaseIterable, Hashable { case sameName, otherShards, clock }
 
-    let peer: ClusterView.PeerName
+    let peer: ClusterView.PeerKey
     let finding: Finding
 }

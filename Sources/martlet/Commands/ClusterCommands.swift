@@ -71,7 +71,7 @@ enum ClusterStatusCommand {
             StandardStream.output.print(
                 "log: last record \(last), \(bytes >> 20) of \(maximum >> 20) MiB")
         } else {
-            StandardStream.output.print("log: no server told its state at the last look")
+            StandardStream.output.print("log: its state is not known")
         }
         for server in reply.servers {
             let state = server.isCurrent ? "current" : "lacks \(server.lag) operations"

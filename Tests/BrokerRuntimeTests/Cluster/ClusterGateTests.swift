@@ -148,7 +148,7 @@ private func report(
     ) -> ClusterView {
         var view = ClusterView()
         view.applied = LogSequence(raw: applied)
-        view.answer = .state(
+        view.logAnswer = .state(
             LogState(
                 first: LogSequence(raw: 11), last: LogSequence(raw: 111), byteCount: bytes,
                 byteCountMaximum: 100))
@@ -236,7 +236,7 @@ extension ClusterView {
     fileprivate mutating func change(_ body: (inout LogState) -> Void) {
         guard var state = log else { return }
         body(&state)
-        answer = .state(state)
+        logAnswer = .state(state)
     }
 }
 
@@ -335,6 +335,8 @@ extension ClusterView {
         // A node that has moved is one node, when its old address is silent.
         view.note(report(of: 7, at: 6_000, address: "10.0.0.3:8883"), at: 60_200)
         #expect(view.peers.count == 2)
+        view.note(report(of: 7, at: 6_000, address: "10.0.0.3:8883"), at: 60_500)
+        #expect(view.peers.count == 1)
     }
 
     @Test func `of a standby name a primary that is away and a full log`() {
