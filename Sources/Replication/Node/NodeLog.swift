@@ -36,7 +36,7 @@ public enum LogAnswer: Hashable, Sendable {
     /// No server told it. It may be different in a second.
     case unanswered
 
-    /// Nil if the log or the answer is absent.
+    /// Nil unless it was told.
     public var state: LogState? {
         guard case .state(let state) = self else { return nil }
         return state

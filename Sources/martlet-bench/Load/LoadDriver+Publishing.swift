@@ -182,8 +182,8 @@ extension LoadDriver {
         lastProgress = max(lastProgress, monotonicNanoseconds())
     }
 
-    /// A message for absent sessions is measured to the broker's word. In a closed loop that is the
-    /// rate.
+    /// In an open loop, a message for absent sessions is measured from its due time to the broker's
+    /// acknowledgement.
     private mutating func confirmed(_ sequence: UInt64, of publisher: Int) {
         receipt(publisher, sequence)
         guard stage == .enqueuing, case .rate(let rate) = plan.pace else { return }

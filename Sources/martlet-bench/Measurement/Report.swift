@@ -67,7 +67,7 @@ struct Report {
         case .will: "from the cut to the will"
         case .churn: "a whole life, from its due time"
         case .sleepy: "from the due waking to the last message that waited"
-        case .offline: "from the due time of a message to the broker's word for it"
+        case .offline: "from the due time of a message to its acknowledgement"
         case .fanOut, .unicast, .fanIn, .broadcast, .group, .slow, .floor:
             "from the due time of a message to its receipt"
         }
