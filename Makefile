@@ -66,8 +66,8 @@ build: deps
 PROGRAM_TESTS := '^(EndToEnd|Cluster|NATSLog)Tests\.'
 .PHONY: test
 test: deps test-deps examples dependency
-	Tests/slowest $(SWIFT) test --skip $(PROGRAM_TESTS)
-	Tests/slowest $(SWIFT) test --skip-build --filter $(PROGRAM_TESTS)
+	Tests/summarize $(SWIFT) test --skip $(PROGRAM_TESTS)
+	Tests/summarize $(SWIFT) test --skip-build --filter $(PROGRAM_TESTS)
 
 # Programs that use the SDK from a package of their own; the tests run them.
 .PHONY: examples
