@@ -70,6 +70,8 @@ struct ClusterView: Sendable {
     ///
     /// - Parameter appended: ``appendedByteCount`` before the look.
     mutating func note(_ answer: LogAnswer, appended: UInt64) {
+        // No answer does not show that a stream is back that was gone.
+        if answer == .unanswered, logAnswer == .absent { return }
         logAnswer = answer
         guard let state = answer.state else { return }
         known = state

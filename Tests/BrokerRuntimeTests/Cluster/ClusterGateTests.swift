@@ -294,6 +294,9 @@ extension ClusterView {
                 == "no server tells the state of the log")
         view.note(.absent, appended: 0)
         #expect(view.alarms(hasLease: true, at: Self.now).last == ClusterView.absentLog)
+        // A server that says nothing does not bring it back.
+        view.note(.unanswered, appended: 0)
+        #expect(view.alarms(hasLease: true, at: Self.now).last == ClusterView.absentLog)
     }
 
     @Test func `name the nodes that have other shards`() {
