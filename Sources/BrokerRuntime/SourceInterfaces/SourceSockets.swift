@@ -474,8 +474,12 @@ final class SourceSockets {
             loop.nextWake = min(loop.nextWake, nextRound)
             return
         }
-        // After a pause of the machine nobody gets two pings at once.
-        nextRound = loop.now.advanced(byMilliseconds: Self.roundMilliseconds)
+        // A late round does not delay the rounds behind it: the lateness of a whole interval would
+        // add up, and a client leaves that gets no ping in time. After a long pause of the machine
+        // they start anew, so that nobody gets two pings at once.
+        let lateness = loop.now.milliseconds(since: nextRound)
+        let start = lateness < SocketLimits.pingMilliseconds / 2 ? nextRound : loop.now
+        nextRound = start.advanced(byMilliseconds: Self.roundMilliseconds)
         loop.nextWake = min(loop.nextWake, nextRound)
         round = (round + 1) % Self.roundCount
         sendPings(in: &loop)
