@@ -44,7 +44,12 @@ struct RecordFile: ~Copyable {
         }
     }
 
-    deinit { close(descriptor) }
+    deinit {
+        // A child process that is being started shares the open file until it runs its own program:
+        // closing alone would leave the lock with it.
+        _ = flock(descriptor, LOCK_UN)
+        close(descriptor)
+    }
 
     /// The space is allocated now, so that a full disk prevents the start and no later write.
     private static func claim(_ descriptor: Int32, _ path: String) throws(RecordFailure) {

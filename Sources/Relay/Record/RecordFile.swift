@@ -43,6 +43,9 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
 
     deinit {
         close(descriptor)
+        // A child process that is being started shares the open file until it runs its own program:
+        // closing alone would leave the lock with it.
+        _ = flock(lock, LOCK_UN)
         close(lock)
     }
 
