@@ -366,7 +366,7 @@ if Context.environment["MARTLET_CLUSTER"] == "1" {
             name: "ClusterTests",
             dependencies: [
                 "martletd", "martlet", "martlet-gateway", "MartletClient", "Administration",
-                "CLMDB", "TestSurroundings",
+                "BrokerTerms", "CLMDB", "TestSurroundings",
             ],
             exclude: ["cluster_clients.py", "cluster_dashboard.py", "cluster_links.py"]),
     ]

@@ -11,7 +11,7 @@ import Testing
         plan.dialect = .mqtt311
         plan.receiverCount = 10
         plan.qos = UInt8(qos)
-        plan.seconds = 0.1
+        plan.seconds = 1
         plan.warmUpSeconds = 0.05
         plan.isQuiet = true
         let report = try BenchProgram.measureFloor(plan)

@@ -27,7 +27,7 @@ struct MemoryTests {
         return figures
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(2 * Sanitizer.patience)))
     func `a disconnected device uses a few hundred bytes, also after a restart`() throws {
         // With few devices what the process itself needs is a part of each figure.
         let figures = try figures(50_000)
@@ -35,7 +35,7 @@ struct MemoryTests {
     }
 
     /// What the bound above is worth: the same program, told to free nothing.
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(2 * Sanitizer.patience)))
     func `a leak shows in the memory of a device`() throws {
         let leak = Programs.folder.appending(path: "libMemoryLeak.so").path
         let figures = try figures(20_000, environment: ["LD_PRELOAD": leak])

@@ -34,14 +34,14 @@ import WireFormat
     }
 
     private func run(
-        _ broker: StrangeBroker, _ load: String
+        _ broker: StrangeBroker, _ load: String, seconds: Int = 3
     ) throws -> (run: Run, text: String) {
         broker.start()
         defer { broker.stop() }
         let run = try Run(
             load.split(separator: " ").map(String.init) + [
-                "-h", "127.0.0.1", "-p", "\(broker.port)", "--seconds", "1", "--warm-up", "0",
-                "--quiet",
+                "-h", "127.0.0.1", "-p", "\(broker.port)", "--seconds", "\(seconds)", "--warm-up",
+                "0", "--quiet",
             ])
         return (run, try run.end())
     }
@@ -152,7 +152,8 @@ import WireFormat
             }
             let dialect = seed % 2 == 0 ? "mqtt311" : "mrt"
             let (run, text) = try run(
-                broker, "fanout -V \(dialect) -c 2 --publishers 2 -F 4 -q \(seed / 2 % 2)")
+                broker, "fanout -V \(dialect) -c 2 --publishers 2 -F 4 -q \(seed / 2 % 2)",
+                seconds: 1)
             #expect(run.hasEndedInOrder, "seed \(seed): \(text)")
         }
     }
@@ -174,7 +175,7 @@ import WireFormat
         #expect(run.hasEndedInOrder, "\(text)")
         #expect(run.process.terminationStatus == 128 + signal, "\(text)")
         #expect(text.contains("ended by"), "\(text)")
-        for _ in 0..<500 where broker.goodbyeCount < 5 { poll(nil, 0, 10) }
+        for _ in 0..<6_000 where broker.goodbyeCount < 5 { poll(nil, 0, 10) }
         #expect(broker.goodbyeCount == 5)
     }
 

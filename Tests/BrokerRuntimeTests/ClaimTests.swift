@@ -126,7 +126,7 @@ import WireFormat
         let broker = try RunningBroker()
         try broker.makeApp()
         let minted = try broker.administrator().send(
-            MintTokens(app: "demo", users: ["alice"], expirySeconds: 3))
+            MintTokens(app: "demo", users: ["alice"], expirySeconds: 8))
         let peer = try Peer(port: broker.port)
         #expect(peer.login(token: minted.tokens[0].token) == .connected)
         #expect(peer.farewell() == .maximumConnectTime)
@@ -155,14 +155,14 @@ import WireFormat
     @Test func `a new token replaces the old one, and the session continues`() throws {
         _ = try mint("bob")
         let peer = try Peer(port: broker.port)
-        #expect(peer.login(token: try mint(expirySeconds: 1)) == .connected)
+        #expect(peer.login(token: try mint(expirySeconds: 8)) == .connected)
         #expect(peer.send("x", to: "bob") == .sent)
         #expect(peer.rotate(to: try mint(rights: ["presence:bob"])) == .success)
         #expect(peer.send("x", to: "bob") == .notAuthorized)
         #expect(peer.presence("bob") == .success)
-        // Long after the first token would have ended it: another one's end is waited for.
+        // After the first token would have ended it: the end of a later one is waited for.
         let other = try Peer(port: broker.port)
-        #expect(other.login(token: try mint("carol", expirySeconds: 2)) == .connected)
+        #expect(other.login(token: try mint("carol", expirySeconds: 9)) == .connected)
         #expect(other.farewell() == .maximumConnectTime)
         #expect(peer.presence("bob") == .success)
     }

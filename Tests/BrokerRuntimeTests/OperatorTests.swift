@@ -74,11 +74,12 @@ import Testing
     @Test func `the time of a login is stored with the token, also over a restart`() throws {
         let token = try mint("alice")[0]
         let peer = try Peer(port: broker.port)
+        let start = UInt64(Date().timeIntervalSince1970)
         #expect(peer.login(token: token.token) == .connected)
         peer.close()
         let used = try list(TokenSelection(app: "demo"))[0].lastUsedUnixSeconds
         let now = UInt64(Date().timeIntervalSince1970)
-        #expect((now - 5...now + 5).contains(try #require(used)))
+        #expect((start - 1...now + 1).contains(try #require(used)))
         // It rides along with the next commit.
         _ = try mint("bob")
         try broker.restart()
@@ -149,7 +150,7 @@ import Testing
         let away = try #require(try sessions(SessionSelection(app: "demo", user: "bob")).first)
         #expect(away.queue.messageCount == 1)
         #expect(away.filters == ["a/#"])
-        #expect(away.awaySeconds == 0)
+        #expect((away.awaySeconds ?? .max) < 60)
         #expect(try sessions(SessionSelection(app: "demo", awaySeconds: 60)).isEmpty)
     }
 
@@ -218,7 +219,9 @@ import Testing
         func show(_ user: String) throws -> ShowUser.Reply {
             try broker.administrator().send(ShowUser(app: "demo", user: user))
         }
-        let online = try show("alice")
+        var online = try show("alice")
+        // The address of a loop that is paused for half a second is left out.
+        for _ in 0..<20 where online.devices.first?.address == nil { online = try show("alice") }
         #expect(online.connectionCount == 1 && online.tokenCount == 2)
         let device = try #require(online.devices.first)
         #expect(device.device == "d1" && device.awaySeconds == nil && device.isPersistent)
@@ -268,6 +271,7 @@ import Testing
         throws
     {
         try leave(try login(1))
+        let start = UInt64(Date().timeIntervalSince1970)
         for number in 1...ListQueueMessages.countMaximum + 1 {
             _ = try broker.administrator().send(
                 SendMessage(app: "demo", from: "alice", users: ["bob"], b: "\(number)"))
@@ -289,7 +293,7 @@ import Testing
         let message = try #require(page.messages.first)
         #expect(message.from == "alice" && message.kind == .user && message.grade == .durable)
         let now = UInt64(Date().timeIntervalSince1970)
-        #expect((now - 60...now).contains(message.unixMilliseconds / 1_000))
+        #expect((start - 1...now).contains(message.unixMilliseconds / 1_000))
         #expect(message.expiresUnixSeconds ?? 0 > now)
         let drop = DropQueueMessage(app: "demo", user: "bob", device: "d1", number: 1)
         let bob = try login(1)

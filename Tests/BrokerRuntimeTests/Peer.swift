@@ -46,7 +46,7 @@ final class Peer {
 
     init(port: UInt16, tls: PeerTLS? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var timeout = timeval(tv_sec: 30, tv_usec: 0)
+        var timeout = timeval(tv_sec: 90, tv_usec: 0)
         setsockopt(
             descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
         var name = sockaddr_in()
@@ -183,7 +183,7 @@ final class Peer {
         return bytes
     }
 
-    /// The next packet; nil when the broker closed the connection or said nothing for ten seconds.
+    /// The next packet; nil when the broker closed the connection or said nothing for 90 seconds.
     func read() -> ReceivedPacket? {
         readFrame().map {
             ReceivedPacket(

@@ -110,7 +110,7 @@ final class LogPipe {
         close(writingEnd)
     }
 
-    /// The next line for which `isWanted` holds; nil when none comes within ten seconds. Lines
+    /// The next line for which `isWanted` holds; nil when none comes for 90 seconds. Lines
     /// before it are kept in ``seen``.
     func line(where isWanted: (String) -> Bool) -> String? {
         while let line = nextLine() {
@@ -134,7 +134,7 @@ final class LogPipe {
                 return String(decoding: text[..<feed], as: UTF8.self)
             }
             var request = pollfd(fd: reader, events: Int16(POLLIN), revents: 0)
-            guard poll(&request, 1, 30_000) == 1 else { return nil }
+            guard poll(&request, 1, 90_000) == 1 else { return nil }
             var chunk = [UInt8](repeating: 0, count: 65_536)
             text += chunk[..<max(0, read(reader, &chunk, chunk.count))]
         }

@@ -18,8 +18,8 @@ enum CampaignFault: String, CaseIterable {
         .standbyKilled, .primaryAndServerKilled,
     ]
 
-    /// Seconds until there are acknowledgements again; nil where there are none while the fault
-    /// lasts.
+    /// Seconds until there are acknowledgements again, with a lease of 2 s; nil where there are
+    /// none while the fault lasts.
     var seconds: Double? {
         switch self {
         case .standbyKilled, .standbysStopped, .standbyCut, .primaryDiskFull: 2
@@ -34,6 +34,30 @@ enum CampaignFault: String, CaseIterable {
         case .serverCut, .primaryLinkCut: 20
         case .serversStopped, .serversKilled, .serversCut, .serverDisksFull: nil
         }
+    }
+
+    /// Whether another node becomes the primary when the lease has ended.
+    private var waitsForLease: Bool {
+        switch self {
+        case .primaryKilled, .primaryStopped, .primaryCut, .primaryAndServerKilled,
+            .primaryAndServerStopped:
+            true
+        default: false
+        }
+    }
+
+    /// Milliseconds without acknowledgements that are too many; nil where there is no bound.
+    ///
+    /// - Parameter isCampaign: whether the machine has nothing else to do. Another one may pause
+    ///   programs for seconds. That is less than a takeover after the end of the lease takes.
+    func bound(in cluster: TestCluster, isCampaign: Bool) -> Double? {
+        guard let seconds else { return nil }
+        let usual = seconds * 1_000 * Double(Sanitizer.patience)
+        if isCampaign { return usual }
+        let pause = Double(cluster.leaseMilliseconds) / 2
+        // A standby takes over a quarter of the lease after its end.
+        let lease = waitsForLease ? Double(cluster.leaseMilliseconds) * 1.25 : 0
+        return usual + pause + lease
     }
 
     func isPossible(in cluster: TestCluster) -> Bool {

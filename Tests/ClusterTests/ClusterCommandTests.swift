@@ -7,7 +7,7 @@ import Testing
 
 extension ClusterTests {
     @Suite(
-        .serialized, .timeLimit(.minutes(10)),
+        .serialized, .timeLimit(.minutes(20)),
         .enabled(if: NATSServers.isInstalled, "nats-server cannot be installed from PyPI"))
     struct ClusterCommandTests {
         /// The program beside martletd.
@@ -45,12 +45,18 @@ extension ClusterTests {
                 let cluster = try TestCluster()
                 let primary = try cluster.primary(otherThan: nil)
                 let standby = try #require(cluster.nodes.first { $0 !== primary })
-                // Nodes report each second, and ask the servers each five seconds.
+                // Nodes report each second, and ask the servers each five seconds. The last report
+                // of the primary may be one of its time as a standby.
                 let shown = try cluster.wait("three nodes and three servers") {
                     let shown = try command("status", "--data", standby.data, of: cluster)
                     let nodeCount = shown.lines.count { $0.contains("  record ") }
+                    let hasPrimary = shown.lines.contains {
+                        $0.hasPrefix("\(primary.name)  primary  ")
+                    }
                     let currentCount = shown.lines.count { $0.hasSuffix("  current") }
-                    return nodeCount == 3 && currentCount == 2 ? shown : nil
+                    let hasLeader = shown.lines.contains { $0.hasSuffix("  leader") }
+                    return nodeCount == 3 && hasPrimary && currentCount == 2 && hasLeader
+                        ? shown : nil
                 }
                 #expect(shown.code == 0)
                 for node in cluster.nodes {
@@ -69,8 +75,8 @@ extension ClusterTests {
                 #expect(json.lines.first?.contains(#""hasLease":true"#) == true, "\(json.lines)")
 
                 // The HTTP API of the primary, found among the addresses of all nodes.
-                let token = try AdministrationClient(dataDirectory: primary.data).send(
-                    AddOperator(operator: "anna", role: .view, expirySeconds: nil)
+                let token = try cluster.administer(
+                    primary, AddOperator(operator: "anna", role: .view, expirySeconds: nil)
                 ).token
                 let servers = (cluster.nodes.filter { $0 !== primary } + [primary]).map {
                     "http://127.0.0.1:\($0.webPort)"
@@ -90,6 +96,12 @@ extension ClusterTests {
                 #expect(
                     refused.lines.first?.contains("not the primary: \(primary.name) is") == true,
                     "\(refused.lines)")
+                // A paused standby may not have been heard for ten seconds.
+                try cluster.wait("two standbys") {
+                    let status = try command("status", "--data", primary.data, of: cluster)
+                    let count = status.lines.count { $0.contains("of 2 standbys were heard") }
+                    return status.code == 0 && count == 0 ? () : nil
+                }
                 let done = try command("step-down", "--data", primary.data, of: cluster)
                 #expect(
                     done.code == 0 && done.lines == ["the primary gives its place to another node"])

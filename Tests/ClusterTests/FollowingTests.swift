@@ -8,7 +8,7 @@ import Testing
 
 extension ClusterTests {
     @Suite(
-        .serialized, .timeLimit(.minutes(10)),
+        .serialized, .timeLimit(.minutes(20)),
         .enabled(if: NATSServers.isInstalled, "nats-server cannot be installed from PyPI"))
     struct FollowingTests {
         @Test func `the SDK, the commands and the gateway work on when the primary is killed`()
@@ -17,10 +17,9 @@ extension ClusterTests {
             try await onThread {
                 let cluster = try TestCluster()
                 let first = try cluster.primary(otherThan: nil)
-                try TestCluster.createApp(on: first)
-                let tokens = try AdministrationClient(dataDirectory: first.data).send(
-                    MintTokens(app: "demo", users: ["alice", "bob", "listener", "gateway"])
-                ).tokens.map(\.token)
+                try cluster.createApp(on: first)
+                let tokens = try cluster.mintTokens(
+                    "alice", "bob", "listener", "gateway", on: first)
                 // The standbys come first.
                 let nodes = cluster.nodes.filter { $0 !== first } + [first]
                 let servers = nodes.map { "tcp://127.0.0.1:\($0.port)" }.joined(separator: ",")
@@ -40,18 +39,19 @@ extension ClusterTests {
                 try cluster.wait("listener") {
                     Self.text(listened).contains("connected as") ? () : nil
                 }
-                try cluster.wait("gateway") { Self.connections(gatewayLog) == 1 ? () : nil }
+                try cluster.wait("gateway") { Self.connections(gatewayLog) > 0 ? () : nil }
 
                 let conversation = try Conversation(
                     servers, Array(tokens.prefix(2)), receivers: ["bob", "listener"])
-                for round in 0..<2 {
+                for _ in 0..<2 {
                     let former = try cluster.primary(otherThan: nil)
                     try conversation.waitForProgress(cluster)
+                    let connections = Self.connections(gatewayLog)
                     former.process?.signal(SIGKILL)
                     _ = try cluster.primary(otherThan: former)
                     try conversation.waitForProgress(cluster)
                     try cluster.wait("gateway") {
-                        Self.connections(gatewayLog) >= round + 2 ? () : nil
+                        Self.connections(gatewayLog) > connections ? () : nil
                     }
                     try cluster.startEnded()
                     try cluster.wait("three nodes") {

@@ -21,9 +21,13 @@ import paho.mqtt.client as mqtt
 
 ADDRESSES = [(a.rsplit(":", 1)[0], int(a.rsplit(":", 1)[1])) for a in sys.argv[1].split(",")]
 GROUP = "$g/" + sys.argv[2]
+# Topics of this run: numbers begin anew, and an earlier run has left retained messages.
+ROOT = "cluster/" + sys.argv[2]
 PUBLISHERS = 4
 INFLIGHT = 8
-PATIENCE = 120
+PATIENCE = 180
+# Seconds for the answer to a login: a commit on a busy machine takes some of them.
+LOGIN_PATIENCE = 3
 # Of so many publications of a publisher one goes to the group, and one is retained. Two retained
 # ones are never under way together, so that an attempt that is repeated changes nothing back.
 GROUP_EVERY = 4
@@ -103,7 +107,8 @@ class Client:
                 while (self.client.loop(0.05) == mqtt.MQTT_ERR_SUCCESS
                        and not self.stopped.is_set()):
                     # A node that was stopped accepts the connection and says nothing.
-                    if not self.is_connected.is_set() and time.monotonic() - begin > 1:
+                    silence = time.monotonic() - begin
+                    if not self.is_connected.is_set() and silence > LOGIN_PATIENCE:
                         break
                     self.work()
             except OSError:
@@ -147,11 +152,11 @@ class Publisher(Client):
         while self.publishes and len(self.under_way) < INFLIGHT:
             number = self.index * 10_000_000 + self.next
             self.next += 1
-            topic, payload = f"cluster/{self.qos}", str(number)
+            topic, payload = f"{ROOT}/{self.qos}", str(number)
             if goes_to_group(number):
                 topic, payload = GROUP, json.dumps({"t": "0", "b": payload})
             elif is_retained(number):
-                topic = f"cluster/{self.qos}/state/{self.index}"
+                topic = f"{ROOT}/{self.qos}/state/{self.index}"
             info = self.client.publish(
                 topic, payload, qos=self.qos, retain=is_retained(number))
             self.under_way[info.mid] = number
@@ -241,7 +246,7 @@ class Reader(Client):
     def connected(self, client, userdata, flags, code):
         super().connected(client, userdata, flags, code)
         if code == 0:
-            client.subscribe("cluster/+/state/#", qos=1)
+            client.subscribe(ROOT + "/+/state/#", qos=1)
 
     def read(self, client, userdata, message):
         number = int(message.payload)
@@ -261,9 +266,9 @@ def main():
     acknowledged = Acknowledgements()
     received, shared = Received(acknowledged.lock), Received(acknowledged.lock)
     subscribers = [
-        Subscriber("subscriber", ["cluster/#", GROUP, "wills/#"], received),
-        Subscriber("pair-0", ["$share/pair/cluster/#"], shared),
-        Subscriber("pair-1", ["$share/pair/cluster/#"], shared)]
+        Subscriber("subscriber", [ROOT + "/#", GROUP, "wills/#"], received),
+        Subscriber("pair-0", ["$share/pair/" + ROOT + "/#"], shared),
+        Subscriber("pair-1", ["$share/pair/" + ROOT + "/#"], shared)]
     for subscriber in subscribers:
         subscriber.thread.start()
         if not subscriber.is_subscribed.wait(PATIENCE):

@@ -23,7 +23,7 @@ func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
 extension NATSLogTests {
     @Suite(
-        .serialized, .timeLimit(.minutes(10)),
+        .serialized, .timeLimit(.minutes(20)),
         .enabled(if: NATSServers.isInstalled, "nats-server cannot be installed from PyPI"))
     struct JetStreamLogTests {
         @Test func `records come back in their order, and a wrong expectation changes nothing`()
@@ -31,7 +31,7 @@ extension NATSLogTests {
         {
             try await onThread {
                 let servers = try NATSServers()
-                let client = try LogClient(settings(servers))
+                let client = try LogClient.asking(settings(servers))
                 #expect(client.report.isSyncKnown)
                 #expect(client.report.weaknesses == [])
                 #expect(client.report.stream.replicas == 3)
@@ -48,33 +48,32 @@ extension NATSLogTests {
                 let large = [UInt8](repeating: 7, count: ReplicationLimits.recordByteCountMaximum)
                 #expect(try client.append(large, after: 2) == .committed(LogSequence(raw: 3)))
                 #expect(try client.append([], after: 3) == .committed(LogSequence(raw: 4)))
-                #expect(try client.read(at: 2) == .record(bytes("two")))
-                #expect(try client.read(at: 3) == .record(large))
-                #expect(try client.read(at: 4) == .record([]))
+                #expect(try client.readRecord(at: 2) == .record(bytes("two")))
+                #expect(try client.readRecord(at: 3) == .record(large))
+                #expect(try client.readRecord(at: 4) == .record([]))
                 #expect(try client.read(at: 5) == .nothing)
 
                 let second = try LogClient(settings(servers), byteCountMaximum: nil)
                 second.log.follow(from: LogSequence(raw: 2))
                 #expect(
-                    try second.followed() == .followed(LogSequence(raw: 2), record: bytes("two")))
-                #expect(try second.followed() == .followed(LogSequence(raw: 3), record: large))
-                #expect(try second.followed() == .followed(LogSequence(raw: 4), record: []))
+                    try second.followed(2) == .followed(LogSequence(raw: 2), record: bytes("two")))
+                #expect(try second.followed(3) == .followed(LogSequence(raw: 3), record: large))
+                #expect(try second.followed(4) == .followed(LogSequence(raw: 4), record: []))
                 #expect(
                     try client.append(bytes("five"), after: 4) == .committed(LogSequence(raw: 5)))
                 #expect(
-                    try second.followed() == .followed(LogSequence(raw: 5), record: bytes("five")))
+                    try second.followed(5) == .followed(LogSequence(raw: 5), record: bytes("five")))
 
                 // After the trim a follower from before it is told of the gap.
-                client.log.trim(through: LogSequence(raw: 3))
-                try client.awaitFirst(4)
+                try client.trim(through: 3)
                 #expect(try client.read(at: 3) == .nothing)
-                #expect(try client.read(at: 4) == .record([]))
+                #expect(try client.readRecord(at: 4) == .record([]))
                 second.log.follow(from: LogSequence(raw: 3))
-                #expect(try second.followed() == .recordsMissing(before: LogSequence(raw: 4)))
+                #expect(try second.followed(3) == .recordsMissing(before: LogSequence(raw: 4)))
                 second.log.follow(from: LogSequence(raw: 4))
-                #expect(try second.followed() == .followed(LogSequence(raw: 4), record: []))
+                #expect(try second.followed(4) == .followed(LogSequence(raw: 4), record: []))
                 #expect(
-                    try second.followed() == .followed(LogSequence(raw: 5), record: bytes("five")))
+                    try second.followed(5) == .followed(LogSequence(raw: 5), record: bytes("five")))
             }
         }
 
@@ -95,9 +94,8 @@ extension NATSLogTests {
                     try client.append(bytes("small"), after: last)
                         == .committed(
                             LogSequence(raw: last + 1)))
-                #expect(try client.read(at: 1) == .record(record))
-                client.log.trim(through: LogSequence(raw: 2))
-                try client.awaitFirst(3)
+                #expect(try client.readRecord(at: 1) == .record(record))
+                try client.trim(through: 2)
                 #expect(try client.append(record, after: 4) == .committed(LogSequence(raw: 5)))
             }
         }
@@ -113,10 +111,11 @@ extension NATSLogTests {
                 let follower = try LogClient(settings(servers), byteCountMaximum: nil)
                 follower.log.follow(from: LogSequence(raw: 1))
                 #expect(
-                    try follower.followed() == .followed(LogSequence(raw: 1), record: bytes("one")))
+                    try follower.followed(1)
+                        == .followed(LogSequence(raw: 1), record: bytes("one")))
                 try StreamAdministration(servers).delete("orders")
                 #expect(try client.appendInVain(bytes("two"), after: 1) == .refused(.absent))
-                #expect(try follower.followed() == .followingEnded(.failed(code: 10_059)))
+                #expect(try follower.followed(2) == .followingEnded(.failed(code: 10_059)))
                 #expect(throws: JetStreamError.absent(stream: "orders")) {
                     try LogClient(settings(servers), byteCountMaximum: nil)
                 }
@@ -131,14 +130,12 @@ extension NATSLogTests {
                 var options = NATSServers.Options()
                 options.syncsAlways = false
                 let servers = try NATSServers(options)
-                let error = #expect(throws: JetStreamError.self) {
-                    try LogClient(settings(servers))
-                }
-                #expect("\(try #require(error))".contains("sync_interval: always"))
+                let error = try #require(try refusal(of: settings(servers)))
+                #expect("\(error)".contains("sync_interval: always"))
                 // Nobody may ask: the start says so and goes on.
                 let unasked = try LogClient(settings(servers, asksSync: false))
                 #expect(!unasked.report.isSyncKnown)
-                let relaxed = try LogClient(settings(servers, durability: .relaxed))
+                let relaxed = try LogClient.asking(settings(servers, durability: .relaxed))
                 #expect(relaxed.report.weaknesses.count == 3)
 
                 let administration = try StreamAdministration(servers)
@@ -157,6 +154,19 @@ extension NATSLogTests {
                     try LogClient(settings(servers, stream: "single", asksSync: false))
                 }
             }
+        }
+
+        /// The error of a start. A server that is paused does not tell its settings in time, and
+        /// does not prevent the start.
+        private func refusal(of settings: JetStreamSettings) throws -> JetStreamError? {
+            for _ in 0..<20 {
+                do {
+                    _ = try LogClient(settings)
+                } catch let error as JetStreamError {
+                    return error
+                }
+            }
+            return nil
         }
 
         @Test func `small payloads, wrong passwords and unknown servers are told`() async throws {

@@ -43,6 +43,17 @@ final class LogClient: @unchecked Sendable {
         }
     }
 
+    /// Opens the log of servers that tell whether they sync. One that is paused does not in time,
+    /// and the log opens without its answer.
+    static func asking(_ settings: JetStreamSettings) throws -> LogClient {
+        for _ in 0..<60 {
+            let client = try LogClient(settings)
+            if client.report.isSyncKnown { return client }
+            client.wait(milliseconds: 100)
+        }
+        throw LogFailure(description: "60 starts without the answer of each server")
+    }
+
     private static func mayPass(_ error: JetStreamError) -> Bool {
         error.isTemporary || error.isOfStart
     }
@@ -71,7 +82,8 @@ final class LogClient: @unchecked Sendable {
         }
     }
 
-    func append(_ record: [UInt8], after last: UInt64) throws -> AppendOutcome {
+    /// One try.
+    private func tryAppend(_ record: [UInt8], after last: UInt64) throws -> AppendOutcome {
         lastRequest += 1
         let request = LogRequest(raw: lastRequest)
         log.append(record, expecting: LogSequence(raw: last), as: request)
@@ -81,7 +93,49 @@ final class LogClient: @unchecked Sendable {
         }
     }
 
+    /// Appends, and tries again while the outcome is unknown: a server that is paused for a second
+    /// answers too late. A record that an earlier try has brought to its place is committed.
+    func append(_ record: [UInt8], after last: UInt64) throws -> AppendOutcome {
+        let end = Date(timeIntervalSinceNow: 60 * Double(Sanitizer.patience))
+        var isUncertain = false
+        while true {
+            let outcome = try tryAppend(record, after: last)
+            switch outcome {
+            case .unknown where Date() < end: isUncertain = true
+            case .wrongLast where isUncertain, .full where isUncertain:
+                if case .record(let found) = try read(at: last + 1) {
+                    return found == record ? .committed(LogSequence(raw: last + 1)) : outcome
+                }
+                // A leader that was just elected may still apply it.
+                if outcome == .full || Date() >= end { return outcome }
+            default: return outcome
+            }
+            _ = signal.wait(milliseconds: 100)
+        }
+    }
+
+    /// Reads, and tries again while no server answers.
     func read(at sequence: UInt64) throws -> ReadOutcome {
+        let end = Date(timeIntervalSinceNow: 60 * Double(Sanitizer.patience))
+        while true {
+            let outcome = try tryRead(at: sequence)
+            guard case .unknown = outcome, Date() < end else { return outcome }
+            _ = signal.wait(milliseconds: 100)
+        }
+    }
+
+    /// Reads a record that was committed, which a leader that was just elected may still apply.
+    func readRecord(at sequence: UInt64) throws -> ReadOutcome {
+        let end = Date(timeIntervalSinceNow: 60 * Double(Sanitizer.patience))
+        while true {
+            let outcome = try read(at: sequence)
+            guard outcome == .nothing, Date() < end else { return outcome }
+            _ = signal.wait(milliseconds: 100)
+        }
+    }
+
+    /// One try.
+    private func tryRead(at sequence: UInt64) throws -> ReadOutcome {
         lastRequest += 1
         let request = LogRequest(raw: lastRequest)
         log.read(at: LogSequence(raw: sequence), as: request)
@@ -91,8 +145,22 @@ final class LogClient: @unchecked Sendable {
         }
     }
 
+    /// The record `next` of a follower, or what comes instead. Follows again where delivery ends
+    /// while servers are paused or elect a leader; that the stream is absent is final.
+    func followed(_ next: UInt64) throws -> ReplicatedLogEvent {
+        for _ in 0..<100 {
+            let event = try followed()
+            guard case .followingEnded(let cause) = event, cause != .failed(code: 10_059) else {
+                return event
+            }
+            _ = signal.wait(milliseconds: 100)
+            log.follow(from: LogSequence(raw: next))
+        }
+        throw LogFailure(description: "100 endings of delivery before record \(next)")
+    }
+
     /// The next record of a follower, or the end.
-    func followed() throws -> ReplicatedLogEvent {
+    private func followed() throws -> ReplicatedLogEvent {
         try event { event in
             switch event {
             case .followed, .followingEnded, .recordsMissing: event
@@ -120,23 +188,32 @@ final class LogClient: @unchecked Sendable {
         }
     }
 
-    /// Waits until the stream begins with a record.
-    func awaitFirst(_ sequence: UInt64) throws {
-        for _ in 0..<1_000 {
-            if try log.describe().first == LogSequence(raw: sequence) { return }
-            wait(milliseconds: 10)
+    /// Trims, and waits until the stream begins with the next record. A trim has no outcome, and
+    /// its next call repeats it.
+    func trim(through sequence: UInt64) throws {
+        let end = Date(timeIntervalSinceNow: 60 * Double(Sanitizer.patience))
+        while Date() < end {
+            log.trim(through: LogSequence(raw: sequence))
+            for _ in 0..<20 {
+                if (try? log.describe().first) == LogSequence(raw: sequence + 1) { return }
+                wait(milliseconds: 50)
+            }
         }
-        throw LogFailure(description: "the stream does not begin with \(sequence)")
+        throw LogFailure(description: "the stream does not begin with \(sequence + 1)")
     }
 
-    /// Appends a record that must be refused, until the servers say so for certain.
+    /// Appends a record that must be refused, until the servers say so for certain. What they say
+    /// of the last record proves nothing.
     func appendInVain(_ record: [UInt8], after last: UInt64) throws -> AppendOutcome {
-        for _ in 0..<30 {
-            let outcome = try append(record, after: last)
-            if case .unknown = outcome { continue }
-            return outcome
+        let end = Date(timeIntervalSinceNow: 60 * Double(Sanitizer.patience))
+        while Date() < end {
+            let outcome = try tryAppend(record, after: last)
+            switch outcome {
+            case .unknown, .wrongLast: wait(milliseconds: 100)
+            case .committed, .full, .refused: return outcome
+            }
         }
-        throw LogFailure(description: "30 tries without a known outcome after \(last)")
+        throw LogFailure(description: "no known outcome after \(last)")
     }
 
     /// Appends until the record is known to be at its place, as a primary does.
@@ -147,7 +224,7 @@ final class LogClient: @unchecked Sendable {
         var tries = 0
         while Date() < end {
             tries += 1
-            switch try append(record, after: last) {
+            switch try tryAppend(record, after: last) {
             case .committed(let sequence):
                 guard sequence.raw == last + 1 else {
                     throw LogFailure(description: "appended at \(sequence) after \(last)")

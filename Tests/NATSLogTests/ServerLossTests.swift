@@ -10,7 +10,7 @@ import class Threads.Locked
 
 extension NATSLogTests {
     @Suite(
-        .serialized, .timeLimit(.minutes(10)),
+        .serialized, .timeLimit(.minutes(20)),
         .enabled(if: NATSServers.isInstalled, "nats-server cannot be installed from PyPI"))
     struct ServerLossTests {
         /// Appends numbered records until `fault` has returned and 100 more are known, then
@@ -52,6 +52,7 @@ extension NATSLogTests {
                 {
                     return index
                 }
+                client.wait(milliseconds: 20)
             }
             throw LogFailure(description: "the stream has no leader")
         }
@@ -111,6 +112,7 @@ extension NATSLogTests {
                 {
                     return
                 }
+                client.wait(milliseconds: 20)
             }
             throw LogFailure(description: "a server has not caught up")
         }

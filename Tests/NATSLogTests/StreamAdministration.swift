@@ -9,11 +9,13 @@ struct StreamAdministration {
 
     init(_ servers: NATSServers) throws {
         let settings = settings(servers)
-        connection = try JetStreamConnection(settings, credentials: settings.credentials) { _ in }
+        connection = try Self.insist { () throws(JetStreamError) in
+            try JetStreamConnection(settings, credentials: settings.credentials) { _ in }
+        }
     }
 
     func delete(_ stream: String) throws {
-        try succeed("$JS.API.STREAM.DELETE.\(stream)", "")
+        try succeed("$JS.API.STREAM.DELETE.\(stream)", "", done: JetStreamFollower.absent)
     }
 
     func create(_ configuration: String) throws {
@@ -28,8 +30,33 @@ struct StreamAdministration {
         try succeed("$JS.API.STREAM.LEADER.STEPDOWN.\(stream)", "")
     }
 
-    private func succeed(_ subject: String, _ question: String) throws {
-        let answer = try connection.ask(subject, question)
-        if let error = answer.error { throw error }
+    /// - Parameter done: the error that says that an earlier attempt has succeeded, whose answer
+    ///   came too late.
+    private func succeed(_ subject: String, _ question: String, done: Int? = nil) throws {
+        var attempts = 0
+        try Self.insist { () throws(JetStreamError) -> Void in
+            attempts += 1
+            let answer = try connection.ask(subject, question)
+            guard let error = answer.error else { return }
+            guard case .refused(let code, let text) = error else { throw error }
+            if attempts > 1, code == done { return }
+            // No leader answers (JSClusterNotAvailErr, JSClusterNotLeaderErr).
+            throw [10_008, 10_009].contains(code) ? JetStreamError.leaderless(text) : error
+        }
+    }
+
+    /// Repeats what servers do not answer in time, or while they elect a leader.
+    private static func insist<Value>(
+        _ attempt: () throws(JetStreamError) -> Value
+    ) throws -> Value {
+        let end = Date(timeIntervalSinceNow: 60 * Double(Sanitizer.patience))
+        while true {
+            do throws(JetStreamError) {
+                return try attempt()
+            } catch {
+                guard error.isTemporary, Date() < end else { throw error }
+                _ = poll(nil, 0, 100)
+            }
+        }
     }
 }

@@ -23,7 +23,7 @@ struct DestinationTests {
     }
 
     private func byToken(
-        _ far: TestDestination, keyID: String = "K1", timeoutSeconds: Int = 1
+        _ far: TestDestination, keyID: String = "K1", timeoutSeconds: Int = 60
     ) -> String {
         """
         apns: { keyFile: "DIR/key.p8", keyId: "\(keyID)", teamId: "T1", topic: "example.app",
@@ -39,7 +39,7 @@ struct DestinationTests {
 
     @Test func `Apple gets a signed token, a badge that counts, and one connection`() throws {
         let far = try apns(byTokenArguments())
-        let relay = TestRelay(try keys.settings(byToken(far, timeoutSeconds: 60)))
+        let relay = TestRelay(try keys.settings(byToken(far)))
         for count in 1...3 {
             relay.accept(
                 Fixture.request(
@@ -56,7 +56,7 @@ struct DestinationTests {
 
     @Test func `a connection to Apple that does not answer any more is not used again`() throws {
         let far = try apns(byTokenArguments("\(Self.token)=stall"))
-        let relay = TestRelay(try keys.settings(byToken(far)))
+        let relay = TestRelay(try keys.settings(byToken(far, timeoutSeconds: 5)))
         relay.accept(
             Fixture.request(kind: "apns", address: { _ in Self.token }, time: unixNow))
         _ = try far.lines.line("token=\(Self.token) step=200")
@@ -71,7 +71,7 @@ struct DestinationTests {
                 "\(names[0])=429:TooManyRequests,500:InternalServerError,stall,half,close,503",
                 "\(names[1])=410:Unregistered", "\(names[2])=400:BadDeviceToken",
                 "\(names[3])=400:BadTopic"))
-        let relay = TestRelay(try keys.settings(byToken(far)))
+        let relay = TestRelay(try keys.settings(byToken(far, timeoutSeconds: 5)))
         relay.accept(
             Fixture.request(
                 ids: [0, 1, 2, 3, 4], kind: "apns", address: { names[Int($0)] }, time: unixNow))
@@ -192,7 +192,7 @@ struct DestinationTests {
         let relay = TestRelay(
             try keys.settings(
                 """
-                webhook: { secretFiles: ["DIR/secret"], allowHttp: true, timeoutSeconds: 1 },
+                webhook: { secretFiles: ["DIR/secret"], allowHttp: true, timeoutSeconds: 5 },
                 sms: { url: "\(base)/sms", secretFiles: ["DIR/secret"], numbers: ["+49"] },
                 hook: { url: "\(base)/hook", secretFiles: ["DIR/secret"] },
                 """))
@@ -285,13 +285,15 @@ struct DestinationTests {
     }
 
     /// A relay whose publications have a short time, and which repeats nothing within a test.
-    private func impatientRelay(_ far: TestDestination) throws -> TestRelay {
+    private func impatientRelay(
+        _ far: TestDestination, answerSeconds: Int = 2
+    ) throws -> TestRelay {
         var settings = try keys.settings(
             """
             mqtt: { server: "tcp://127.0.0.1:\(far.port)", user: "u",
                     passwordFile: "DIR/password", topics: ["pager/#"] },
             """)
-        settings.mqtt!.answerMilliseconds = 2_000 * UInt64(Sanitizer.patience)
+        settings.mqtt!.answerMilliseconds = UInt64(1_000 * answerSeconds * Sanitizer.patience)
         settings.relay.retryMilliseconds = 60_000
         settings.relay.retrySecondsMaximum = 60
         return TestRelay(settings)
@@ -311,7 +313,8 @@ struct DestinationTests {
         throws
     {
         let far = try TestDestination("mqtt", ["--forget", "bad", "--chatter", "u", "word"])
-        let relay = try impatientRelay(far)
+        // Longer than a broker may stand still that acknowledges.
+        let relay = try impatientRelay(far, answerSeconds: 4)
         relay.accept(
             Fixture.request(
                 "eve", kind: "mqtt", address: { _ in "pager/bad" }, time: unixNow))
@@ -449,7 +452,7 @@ struct DestinationTests {
             try keys.settings(
                 """
                 udp: { networks: ["127.0.0.1/32"], keyFile: "DIR/udp.key", repeats: 50,
-                       intervalMilliseconds: 100 },
+                       intervalMilliseconds: 500 },
                 """))
         let time = unixNow
         relay.accept(

@@ -133,7 +133,11 @@ package final class NATSServers: @unchecked Sendable {
         guard let running = lock.withLock({ self.running.removeValue(forKey: index) }) else {
             return
         }
-        try? running.input.fileHandleForWriting.close()
+        // A program that another test has started at this moment may have the end of the pipe, so
+        // that the shell would not see it closed.
+        let input = running.input.fileHandleForWriting
+        if running.shell.isRunning { try? input.write(contentsOf: Data("\n".utf8)) }
+        try? input.close()
         running.shell.waitUntilExit()
     }
 

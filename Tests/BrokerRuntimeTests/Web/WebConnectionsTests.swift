@@ -60,7 +60,7 @@ private final class Site: CustomReflectable {
     /// Ends turns until the client is sent something.
     func answer() -> String {
         let start = ContinuousClock.now
-        while ContinuousClock.now - start < .seconds(10) {
+        while ContinuousClock.now - start < .seconds(60) {
             let sent = endTurn()
             if !sent.isEmpty { return sent }
             sched_yield()

@@ -20,7 +20,7 @@ extension Crossing {
         _ what: String, _ count: (BridgeRecord) -> Int
     ) async throws {
         var (last, sameCount) = (0, 0)
-        for _ in 0..<1_000 {
+        for _ in 0..<1_000 * Sanitizer.patience {
             let slots = try Data(contentsOf: URL(filePath: "\(bridge.directory)/state"))
             let half = slots.count / 2
             let records = [slots.prefix(half), slots.dropFirst(half)].compactMap {

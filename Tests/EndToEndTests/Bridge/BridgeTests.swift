@@ -71,9 +71,10 @@ extension EndToEndTests {
             try await bob.send(
                 OutgoingMessage(to: .topic("command/3/set"), .bytes([0x31]), grade: .once))
             try await bob.send(OutgoingMessage(to: .topic("site/x"), .bytes([0x32])))
-            for line in ["back/site/x 1 2", "set/3 2 1", "martlet/bob 2 to you"] {
-                _ = try await sub.line(with: line)
-            }
+            for line in [
+                "back/site/x 1 2", "set/3 2 1", "martlet/bob 2 to you", "martlet/bob 1 to you",
+                "groups/\(group)/bob 1 ", "all/bob 1 to all",
+            ] { _ = try await sub.line(with: line) }
             let lines = sub.lines.filter { $0.contains("/") && !$0.hasPrefix("Client") }
             #expect(lines.contains("martlet/bob 1 to you"))
             #expect(

@@ -11,7 +11,7 @@ import Testing
 import WireFormat
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct BadInputTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct BadInputTests {
         /// Bytes after the login, and the reason of the DISCONNECT that answers them.
         static let endings: [(name: String, bytes: [UInt8], reason: ReasonCode)] = [
             ("a reserved type", [0x90, 0x00], .malformedPacket),
@@ -123,8 +123,8 @@ extension EndToEndTests {
                     with: "event=login_refused", "reason=\(reason)")
             }
             // The broker waits for the peer's end of each before it counts.
-            while try broker.counter("sockets/closed") < UInt64(Self.openings.count) {
-                await Task.yield()
+            try await eventually("closed connections") {
+                try broker.counter("sockets/closed") >= UInt64(Self.openings.count)
             }
             try await bystander.send(OutgoingMessage(to: .user("bob"), text: "unharmed"))
             #expect(try await bystander.nextMessage().text == "unharmed")
@@ -172,7 +172,9 @@ extension EndToEndTests {
                 try client.waitForClose()
             }
             // A loop gives its counters away at the end of its turn.
-            while try broker.counter("tls/handshakes/failed") < 3 { await Task.yield() }
+            try await eventually("failed handshakes") {
+                try broker.counter("tls/handshakes/failed") >= 3
+            }
             _ = try await broker.process.line(
                 with: "event=connection_failed", "cause=tlsFailure")
             try await bystander.send(OutgoingMessage(to: .user("bob"), text: "unharmed"))

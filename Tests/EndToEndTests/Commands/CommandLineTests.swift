@@ -6,7 +6,7 @@ import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct CommandLineTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct CommandLineTests {
         /// Runs `martlet` to its end.
         private func martlet(
             _ arguments: String..., as user: String = "alice", of broker: TestBroker,

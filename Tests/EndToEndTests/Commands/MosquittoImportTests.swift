@@ -55,7 +55,7 @@ extension EndToEndTests {
                 #expect(bad.exit != .code(0), "\(user)")
             }
             let kept = try await run(
-                "sub", port: port, "alice", "apw", "-t", "site/#", "-C", "2", "-W", "10", "-F",
+                "sub", port: port, "alice", "apw", "-t", "site/#", "-C", "2", "-W", "50", "-F",
                 "%t %r %p %C")
             #expect(Set(kept.lines) == ["site/a 1 one ", "site/b 1 two text/plain"])
             // Who may publish where: it arrives, or does not.
@@ -155,7 +155,7 @@ extension EndToEndTests {
             #expect(again.contains { $0.contains("client sleeper") && $0.contains("completed") })
             let woken = try await run(
                 "sub", port: broker.plainPort, "alice", "apw", "-i", "sleeper", "-c", "-x", "3600",
-                "-q", "2", "-t", "site/none", "-C", "5", "-W", "20", "-F", "%t %p %C")
+                "-q", "2", "-t", "site/none", "-C", "5", "-W", "50", "-F", "%t %p %C")
             #expect(
                 woken.lines.suffix(3)
                     == ["first", "second", "third"].map { "site/q \($0) text/q" },
@@ -223,12 +223,12 @@ extension EndToEndTests {
                 first.lines.contains { $0.hasPrefix("taken") && $0.contains("client sleeper") })
             let woken = try await run(
                 "sub", port: broker.plainPort, "alice", "apw", "-i", "sleeper", "-c", "-x", "3600",
-                "-q", "2", "-t", "site/none", "-C", "3", "-W", "20", "-F", "%t %p %C")
+                "-q", "2", "-t", "site/none", "-C", "3", "-W", "50", "-F", "%t %p %C")
             #expect(
                 woken.lines == ["m4", "m3", "m2"].map { "site/q \($0) text/q" }, "\(woken.lines)")
             let kept = try await run(
                 "sub", port: broker.plainPort, "alice", "apw", "-t", "site/#", "-C", "1", "-W",
-                "20", "-F", "%t %r %p %C")
+                "50", "-F", "%t %r %p %C")
             #expect(kept.lines == ["site/a 1 kept text/q"], "\(kept.lines)")
             let again = try await importAll()
             #expect(again.exit == .code(6))

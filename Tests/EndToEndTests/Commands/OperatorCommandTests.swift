@@ -7,7 +7,7 @@ import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct OperatorCommandTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct OperatorCommandTests {
         private func martlet(
             _ arguments: String..., of broker: TestBroker
         ) async throws -> (exit: ChildExit, text: String) {

@@ -6,7 +6,7 @@ import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct RemoteCommandTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct RemoteCommandTests {
         /// Runs a command of an operator who has no data directory.
         private func martlet(
             _ arguments: [String], of api: APIBroker, as role: OperatorRole = .own,

@@ -5,7 +5,7 @@ import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct SendingTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct SendingTests {
         @Test func `a message to a user reaches all devices of the user`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")

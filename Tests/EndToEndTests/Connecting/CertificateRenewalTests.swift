@@ -7,7 +7,7 @@ import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct CertificateRenewalTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct CertificateRenewalTests {
         @Test func `a renewed certificate is detected without a signal, and connections stay open`()
             async throws
         {

@@ -9,7 +9,7 @@ import Testing
 import WireFormat
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct FirstPacketTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct FirstPacketTests {
         /// A CONNECT of so many bytes whose token is none.
         private func connect(byteCount: Int) -> [UInt8] {
             var connect = MRT.Connect()

@@ -59,7 +59,7 @@ final class HAProxy {
         try Data(lines.joined(separator: "\n").appending("\n").utf8).write(to: URL(filePath: file))
         process = try ChildProcess(path, ["-db", "-f", file])
         try await eventually(within: 20, "an haproxy that listens") {
-            (try? RawSocket(port: ready.number)) != nil
+            try !WireClient(port: ready.number).isClosed
         }
     }
 

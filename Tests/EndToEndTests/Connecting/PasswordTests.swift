@@ -307,7 +307,7 @@ extension EndToEndTests {
             let start = ContinuousClock.now
             #expect(try await publish("ann", "secret") == .code(0))
             #expect(try await sub.exit() == .code(0))
-            #expect(ContinuousClock.now - start < .seconds(3 * Sanitizer.patience))
+            #expect(ContinuousClock.now - start < .seconds(10 * Sanitizer.patience))
             try await eventually("a full queue") { try broker.counter("passwords/busy") > 0 }
             storm.signal(SIGKILL)
         }
@@ -328,7 +328,7 @@ extension EndToEndTests {
             for name in ["ann", "ben", "cleo"] {
                 #expect(try await publish(name, "secret") == .code(0), "\(name)")
             }
-            #expect(ContinuousClock.now - start < .seconds(5 * Sanitizer.patience))
+            #expect(ContinuousClock.now - start < .seconds(15 * Sanitizer.patience))
             #expect(try broker.counter("passwords/verified") == 3)
             for storm in storms { storm.signal(SIGKILL) }
         }

@@ -8,7 +8,7 @@ import Testing
 import WireFormat
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct ReconnectTests {
+    @Suite(.timeLimit(.minutes(4 * Sanitizer.patience))) struct ReconnectTests {
         @Test func `a client reconnects after a restart, and its messages of the meantime arrive`()
             async throws
         {

@@ -12,6 +12,8 @@ extension EndToEndTests {
             let broker: TestBroker
             let standby: AnsweringServer
             let stranger: AnsweringServer
+            /// Where nobody listens.
+            let dead: ReservedPort
             /// A dead server, the standby, and the broker.
             let servers: String
 
@@ -22,10 +24,9 @@ extension EndToEndTests {
                 let named = name?(stranger) ?? "localhost:\(broker.plainPort)"
                 let body = [0x9C, 0] + Array(named.utf8)
                 standby = try AnsweringServer([0x20, UInt8(body.count)] + body)
-                let dead = try LoopbackListener()
-                close(dead.descriptor)
+                dead = try ReservedPort()
                 servers =
-                    "tcp://localhost:\(dead.port),tcp://localhost:\(standby.port),"
+                    "tcp://localhost:\(dead),tcp://localhost:\(standby.port),"
                     + "tcp://localhost:\(broker.plainPort)"
             }
 

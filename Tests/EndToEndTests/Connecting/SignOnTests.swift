@@ -8,7 +8,7 @@ import Testing
 import WireFormat
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct SignOnTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct SignOnTests {
         @Test func `a device that is taken over gets a reason code and a reason string`()
             async throws
         {

@@ -8,7 +8,7 @@ import TestSurroundings
 import Testing
 
 extension EndToEndTests {
-    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct DamagedBackupTests {
+    @Suite(.timeLimit(.minutes(5 * Sanitizer.patience))) struct DamagedBackupTests {
         private func data(_ directory: String) -> URL { URL(filePath: "\(directory)/data.mdb") }
 
         /// Makes a broker with some messages, and a backup of it.

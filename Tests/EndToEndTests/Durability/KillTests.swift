@@ -246,7 +246,8 @@ private final class Receiver: Sendable {
 
     func waitFor(_ wanted: Set<String>) async throws {
         do {
-            try await within(seconds: 20, "all messages") { [self] in await wait(wanted) }
+            // After many kills a client waits up to two minutes before it connects again.
+            try await within(seconds: 60, "all messages") { [self] in await wait(wanted) }
         } catch {
             let missing = state.withLock { wanted.subtracting($0.received) }
             throw TestFailure("\(user) lacks \(missing.count): \(missing.sorted().prefix(5))")

@@ -68,7 +68,7 @@ extension EndToEndTests {
             let sender = try await broker.client("flooder")
             try await broker.limit("data", to: broker.dataBytes() + Self.ceiling)
             let flood = Task { try await Self.pour(from: sender) {} }
-            let exit = try await broker.process.exit()
+            let exit = try await broker.process.exit(within: 60)
             guard case .signal = exit else { throw TestFailure("\(exit): \(broker.process.text)") }
             await sender.close()
             await #expect(throws: (any Error).self) { try await flood.value }
@@ -132,7 +132,8 @@ extension EndToEndTests {
             #expect(deaf.lostCount == 0, "what can be dropped closes nobody")
         }
 
-        /// More at once than may wait for the disk.
+        /// More at once than may wait for the disk: the broker stands still until all of it is
+        /// sent.
         ///
         /// - Returns: how many messages were taken; all others were refused by name.
         private func overload(_ broker: TestBroker) async throws -> Int {
@@ -143,17 +144,19 @@ extension EndToEndTests {
             }
             let topic = Array("work".utf8)
             let source = topic + [UInt8](repeating: 0x77, count: 4_096)
-            for sender in senders {
-                var burst: [UInt8] = []
-                for number in 1...64 {
-                    var send = MRT.Send(
-                        grade: .durable, number: UInt64(number),
-                        target: .topic(ByteRange(offset: 0, count: topic.count)),
-                        payload: ByteRange(offset: topic.count, count: 4_096))
-                    send.isRaw = true
-                    burst += packetBytes(send, source)
-                }
-                try sender.send(burst)
+            var burst: [UInt8] = []
+            for number in 1...64 {
+                var send = MRT.Send(
+                    grade: .durable, number: UInt64(number),
+                    target: .topic(ByteRange(offset: 0, count: topic.count)),
+                    payload: ByteRange(offset: topic.count, count: 4_096))
+                send.isRaw = true
+                burst += packetBytes(send, source)
+            }
+            broker.process.signal(SIGSTOP)
+            do {
+                defer { broker.process.signal(SIGCONT) }
+                for sender in senders { try sender.send(burst) }
             }
             var reasons: [ReasonCode: Int] = [:]
             for sender in senders {

@@ -92,6 +92,7 @@ final class SlowFleet {
     init(_ broker: TestBroker, user: String, count: Int, topic: String) throws {
         var configuration = EventLoop.Configuration()
         configuration.connectionsMaximum = count
+        configuration.connectMilliseconds = 60_000
         loop = try EventLoop(configuration, handle: LoopHandle())
         let filter = [Grade.durable.rawValue] + Array(topic.utf8)
         handler = Handler(
@@ -105,6 +106,7 @@ final class SlowFleet {
             let connection = try loop.connect(to: address)
             handler.packets[connection] = connectBytes(token: token, device: "slow-\(number)")
             connections.append(connection)
+            if number % 64 == 63 { _ = loop.turn(&handler, waitMaximum: 0) }
         }
         try turn(seconds: 60, "all of the slow readers") { $0.readyCount == count }
     }

@@ -58,10 +58,9 @@ private final class HostileDevice: Sendable {
 
     deinit { end() }
 
-    func end() {
-        shutdown(listener, Int32(SHUT_RDWR))
-        close(listener)
-    }
+    /// May be called twice. The descriptor stays open: its number could be another test's file
+    /// after a close, and the second call or the thread would use that.
+    func end() { shutdown(listener, Int32(SHUT_RDWR)) }
 
     /// - Parameter habit: nil for a device that is silent.
     func take(up habit: Habit?) { self.habit.withLock { $0 = habit } }
@@ -172,6 +171,10 @@ extension EndToEndTests {
                 let before = hostile.byteCount
                 hostile.take(up: habit)
                 let loud = try await measure(fleet, names.count)
+                // Its thread may have been paused all the time.
+                try await eventually("\(habit): bytes on the line") {
+                    hostile.byteCount - before > 4 * 1024
+                }
                 hostile.take(up: nil)
                 let byteCount = hostile.byteCount - before
                 report += "; \(habit), \(byteCount >> 10) KiB: \(loud)"

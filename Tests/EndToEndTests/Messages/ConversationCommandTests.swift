@@ -48,8 +48,9 @@ extension EndToEndTests {
         {
             let broker = try await TestBroker()
             try broker.addUsers("bob", "carol")
+            // The time limits the whole command: its login and its message come first.
             let late = try await martlet(
-                "send", "--to=bob,carol", "--wait=delivered", "--timeout=2s", "open", of: broker,
+                "send", "--to=bob,carol", "--wait=delivered", "--timeout=8s", "open", of: broker,
                 as: "alice")
             #expect(late.exit == .code(27), "\(late.text)")
             #expect(late.text.contains("is not delivered by bob, carol"), "\(late.text)")

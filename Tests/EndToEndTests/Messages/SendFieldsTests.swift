@@ -51,7 +51,7 @@ extension EndToEndTests {
             let child = try ChildProcess(
                 "/usr/bin/curl",
                 [
-                    "-sSN", "--max-time", "60", "-H",
+                    "-sSN", "--max-time", "300", "-H",
                     "Authorization: Bearer \(try broker.token(user))",
                     "http://localhost:\(broker.wsPort)/api/v1/events",
                 ])

@@ -121,7 +121,7 @@ extension EndToEndTests {
                 try await mosquitto(
                     "/usr/bin/mosquitto_rr",
                     [
-                        "-t", "$api/history", "-e", "$api/reply", "-W", "10", "-m",
+                        "-t", "$api/history", "-e", "$api/reply", "-W", "50", "-m",
                         #"{"topic":"\#(topic)","count":20}"#,
                     ])
             }

@@ -28,6 +28,7 @@ extension EndToEndTests {
             let open = try start("backend", "boiler", "valve", "open", user: "plant", of: broker)
             #expect(try await open.exit() == .code(0), "\(open.text)")
             #expect(open.lines.last == "the device says: done")
+            _ = try await controller.line(with: "the valve is open")
             #expect(controller.lines.contains("the valve is open"))
 
             let melt = try start("backend", "boiler", "core", "melt", user: "plant", of: broker)

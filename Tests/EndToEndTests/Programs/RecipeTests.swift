@@ -160,13 +160,25 @@ extension EndToEndTests {
             ).enumerated().filter { $0 % 2 == 1 && $1.contains("$API/") }.map { String($1) }
             #expect(others.count == 10)
             let rest = others.filter { !$0.contains("$BACKUP") && !$0.contains("$API/apps\"") }
-            // The event stream does not end: curl ends it after a second (code 28).
+            // The event stream does not end: curl is ended when its first event is there.
+            let follow = """
+                follow() {
+                    curl -N --fail --max-time 60 "$@" >> events &
+                    until grep -q '"type":"connected"' events; do kill -0 $!; sleep 0.1; done
+                    kill $!
+                    cat events
+                }
+                """
             let script = rest.joined(separator: "\n")
-                .replacing("curl -N", with: "curl -N --fail --max-time 1")
-                .replacing("Seconds=86400\"", with: "Seconds=86400\" || [ $? -eq 28 ]")
+                .replacing("curl -N", with: "follow")
                 .replacing("curl --cacert", with: "curl --fail-with-body --cacert")
             let done = try await run(
-                "cd \(directory.path); printf x > gate.jpg; \(function)\n\(script)",
+                """
+                cd \(directory.path); printf x > gate.jpg; : > events
+                \(function)
+                \(follow)
+                \(script)
+                """,
                 environment: environment)
             for part in [
                 #""type":"connected""#, #""kind":"user""#, #""topic":"site/7/gate""#,

@@ -36,7 +36,7 @@ extension EndToEndTests {
                     "/usr/bin/mosquitto_rr",
                     [
                         "-h", "localhost", "-p", "\(broker.plainPort)", "-i", "ann", "-q", "2",
-                        "-W", "20", "-e", "$api/reply/x", "-t", "$api/\(operation)", "-m", payload,
+                        "-W", "50", "-e", "$api/reply/x", "-t", "$api/\(operation)", "-m", payload,
                     ])
                 #expect(try await client.exit() == .code(0), "\(client.text)")
                 return client.text

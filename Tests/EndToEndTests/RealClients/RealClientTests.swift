@@ -119,7 +119,7 @@ extension EndToEndTests {
         ) async throws {
             let site = try await Site()
             let keeping = ["-c", "-i", "sleeper", "-q", "2", "-t", "sleep/#"]
-            let expiry = version == "5" ? ["-x", "60"] : []
+            let expiry = version == "5" ? ["-x", "600"] : []
             func sleeper(_ words: [String]) throws -> ChildProcess {
                 try site.start(
                     "sub", version, port: site.broker.plainPort, keeping + expiry + words)
@@ -163,7 +163,7 @@ extension EndToEndTests {
             // 1.5 times this is less than the minute that every client has.
             func willed(_ version: String, _ payload: String) throws -> ChildProcess {
                 try site.plain(
-                    "sub", version, "-i", payload, "-k", "5", "-t", "other", "-d",
+                    "sub", version, "-i", payload, "-k", "30", "-t", "other", "-d",
                     "--will-topic", "wills", "--will-payload", payload, "--will-qos", "2")
             }
             let lost = try Self.versions.map { try willed($0, "lost \($0)") }
@@ -211,7 +211,7 @@ extension EndToEndTests {
                 "sub", "5", "-t", "question", "-C", "1", "-d", "-F", "to %R with %D")
             _ = try await answering.line(with: "Subscribed")
             let asking = try site.plain(
-                "rr", "5", "-t", "question", "-e", "answer", "-m", "?", "-W", "20", "-d")
+                "rr", "5", "-t", "question", "-e", "answer", "-m", "?", "-W", "50", "-d")
             try await expectEnd(answering)
             #expect(answering.lines.contains { $0.hasPrefix("to answer") })
             try await expectEnd(site.plain("pub", "5", "-q", "1", "-t", "answer", "-m", "42"))
@@ -240,7 +240,7 @@ extension EndToEndTests {
             let json = #"{"t":"0","b":"from MQTT"}"#
             try await expectEnd(
                 site.mosquitto("pub", version, "-q", "1", "-t", "$u/bob", "-m", json))
-            let listen = try site.martlet("bob", "listen", "--count=1", "--timeout=20s")
+            let listen = try site.martlet("bob", "listen", "--count=1", "--timeout=50s")
             try await expectEnd(listen)
             #expect(listen.lines.last == "alice (unicast): from MQTT")
         }
@@ -256,7 +256,7 @@ extension EndToEndTests {
                     "-B", "\(Self.folder)/properties.py", "\(site.broker.tlsPort)",
                     site.broker.authority, site.token,
                 ])
-            let exit = try await script.exit()
+            let exit = try await script.exit(within: 100)
             #expect(exit == .code(0), "is python3-paho-mqtt there? \(script.text)")
             #expect(script.lines.filter { $0.hasSuffix(" well") }.count == 4)
         }

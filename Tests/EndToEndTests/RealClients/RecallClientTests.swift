@@ -191,7 +191,7 @@ extension EndToEndTests {
             let stream = try ChildProcess(
                 "/usr/bin/curl",
                 [
-                    "-sSN", "--max-time", "60", "-H",
+                    "-sSN", "--max-time", "300", "-H",
                     "Authorization: Bearer \(try broker.token("erin"))",
                     "http://localhost:\(broker.wsPort)/api/v1/events",
                 ])

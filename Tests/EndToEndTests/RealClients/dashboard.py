@@ -13,7 +13,7 @@ from selenium.webdriver.support.ui import Select
 
 import dashboard_browser as browser
 from dashboard_browser import (
-    address, check, driver, fill, look, page, press, shows, text, token, wait)
+    address, check, driver, fill, follow, look, page, press, shows, text, token, wait)
 
 code = sys.argv[5]
 directory = sys.argv[6]
@@ -34,7 +34,7 @@ try:
     look("overview")
 
     page("Devices", "alice/phone")
-    driver.find_element(By.LINK_TEXT, "alice/phone").click()
+    follow("alice/phone")
     shows("Waiting messages", "device")
     fill("target", "site/1")
     press("Explain")
@@ -50,7 +50,7 @@ try:
 
     # A device that is away: its queue with a message to look at and to drop.
     page("Devices", "carol/away")
-    driver.find_element(By.LINK_TEXT, "carol/away").click()
+    follow("carol/away")
     shows("Waiting messages", "a device that is away")
     shows("alice", "a message in its queue")
     press("Look")
@@ -67,7 +67,7 @@ try:
     shows("erin", "a new user")
 
     # A user with what a relay reported of its wake-ups.
-    driver.find_element(By.LINK_TEXT, "carol").click()
+    follow("carol")
     shows("away", "the devices of a user")
     shows("status 503", "what came of a wake-up")
     shows("Wake by way of a test", "a wake target")
@@ -84,7 +84,7 @@ try:
     shows("No retained message matches", "no retained message")
 
     page("Groups", "Pump house")
-    driver.find_element(By.LINK_TEXT, "Pump house").click()
+    follow("Pump house")
     shows("Owned by alice", "group")
     fill("user", "bob")
     press("Add")
@@ -108,7 +108,7 @@ try:
     fill("title", "Second")
     press("Create a group")
     shows("Second", "a new group")
-    driver.find_element(By.LINK_TEXT, "Second").click()
+    follow("Second")
     shows("Owned by", "the new group")
     press("Delete the group")
     wait.until(lambda _: driver.find_element(By.ID, "confirmation").is_displayed())
@@ -121,7 +121,7 @@ try:
     press("Show")
     shows("1", "a conversation")
     wait.until(lambda _: driver.find_elements(By.LINK_TEXT, "bob"))
-    driver.find_element(By.LINK_TEXT, "bob").click()
+    follow("bob")
     shows("the valve is open", "a kept message")
     look("history")
     fill("search", "pump")
@@ -138,7 +138,7 @@ try:
     shows("No message is found", "a removed message")
 
     page("Conversations", "plant/1/alarm")
-    driver.find_element(By.LINK_TEXT, "plant/1/alarm").click()
+    follow("plant/1/alarm")
     shows("too hot", "a kept message of a topic")
     look("topic-history")
     wait.until(lambda _: not driver.find_element(By.ID, "status").text)
@@ -152,7 +152,7 @@ try:
     fill("user", "dave")
     press("Show")
     wait.until(lambda _: driver.find_elements(By.LINK_TEXT, "erik"))
-    driver.find_element(By.LINK_TEXT, "erik").click()
+    follow("erik")
     shows("close the valve", "a message with receipts")
     wait.until(lambda _: not driver.find_element(By.ID, "status").text)
     press("Receipts")
@@ -197,9 +197,11 @@ try:
     press("Revoke")
     wait.until(lambda _: driver.find_element(By.ID, "confirmation").is_displayed())
     press("Revoke", "confirmation")
+    # What is said goes after some seconds.
+    wait.until(
+        lambda _: "is revoked; 0 connections" in driver.find_element(By.ID, "status").text)
+    check(True, "what a revocation ends")
     shows("This app has no passwords", "a revoked password")
-    check("is revoked; 0 connections" in driver.find_element(By.ID, "status").text,
-          "what a revocation ends")
     wait.until(lambda _: not driver.find_element(By.ID, "status").text)
 
     page("Send", "Send a message")
@@ -241,9 +243,11 @@ try:
     wait.until(lambda _: driver.find_element(By.ID, "confirmation").is_displayed())
     check("the key ci of demo" in driver.find_element(By.ID, "confirmation").text, "what is asked")
     press("Revoke", "confirmation")
+    wait.until(
+        lambda _: "is revoked; 0 connections" in driver.find_element(By.ID, "status").text)
+    check(True, "a revoked key")
     wait.until(lambda _: "send:*" not in text())
     shows("default", "the other key")
-    check("is revoked; 0 connections" in driver.find_element(By.ID, "status").text, "a revoked key")
     # On a phone, what it says covers the buttons at the bottom until it goes.
     wait.until(lambda _: not driver.find_element(By.ID, "status").text)
 

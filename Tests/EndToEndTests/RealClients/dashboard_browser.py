@@ -36,7 +36,7 @@ driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
     "width": int(width), "height": 800, "deviceScaleFactor": 1, "mobile": int(width) < 600})
 driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
     "features": [{"name": "prefers-color-scheme", "value": theme}]})
-wait = WebDriverWait(driver, 40)
+wait = WebDriverWait(driver, 100)
 
 # What a reader of the screen hears, and what a keyboard reaches: names of fields and buttons, one
 # heading, contrast of at least 4.5 [WCAG 2.1, 1.4.3, 4.1.2], and no page wider than the window.
@@ -104,6 +104,16 @@ def look(name):
         driver.save_screenshot(f"{pictures}/dashboard-{name}-{theme}-{width}.png")
 
 
+def follow(words):
+    """Clicks a link of a list, which may be drawn again between the search and the click."""
+    def has_followed(_):
+        driver.find_element(By.LINK_TEXT, words).click()
+        return True
+
+    WebDriverWait(
+        driver, 100, ignored_exceptions=[StaleElementReferenceException]).until(has_followed)
+
+
 def page(name, words):
     driver.find_element(By.LINK_TEXT, name).click()
     shows(words, name)
@@ -124,7 +134,7 @@ def press(words, inside="main"):
 
     # The page may be drawn again between the search and the click.
     WebDriverWait(
-        driver, 40, ignored_exceptions=[StaleElementReferenceException]).until(has_pressed)
+        driver, 100, ignored_exceptions=[StaleElementReferenceException]).until(has_pressed)
 
 
 def confirm(words):

@@ -3,7 +3,8 @@
     event_streams.py PORT APP-KEY STREAMS FILTERS
 
 Prints how many requests for health were answered one after the other, from the time at which all
-requests for streams had been sent until the last stream had all its subscriptions.
+requests for streams had been sent until the last stream had all its subscriptions. A pause of this
+process takes answers away, and a slow disk adds some: the middle one of three rounds counts.
 """
 
 import sys
@@ -18,8 +19,8 @@ PORT, STREAMS, FILTERS = int(sys.argv[1]), int(sys.argv[3]), int(sys.argv[4])
 KEY = sys.argv[2]
 
 
-def request(number):
-    members = [("app", "demo"), ("user", f"user{number}"), ("device", "d")]
+def request(round, number):
+    members = [("app", "demo"), ("user", f"user{round}-{number}"), ("device", "d")]
     members += [("sessionExpirySeconds", "3600")]
     members += [("subscribe", f"site/{number}/{filter}/#") for filter in range(FILTERS)]
     return (
@@ -50,17 +51,22 @@ async def count_health(done):
     return answered
 
 
-async def main():
+async def answered_in(round):
     streams = [await asyncio.open_connection("localhost", PORT) for _ in range(STREAMS)]
     for number, (_, writer) in enumerate(streams):
-        writer.write(request(number))
+        writer.write(request(round, number))
     done = asyncio.Event()
     health = asyncio.create_task(count_health(done))
     await asyncio.gather(*(read_answers(reader) for reader, _ in streams))
     done.set()
-    print(await health)
+    answered = await health
     for _, writer in streams:
         writer.close()
+    return answered
+
+
+async def main():
+    print(sorted([await answered_in(round) for round in range(3)])[1])
 
 
 asyncio.run(main())

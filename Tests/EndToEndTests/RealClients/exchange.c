@@ -14,8 +14,10 @@
 #include <string.h>
 #include <time.h>
 
-// Connection attempts, at most a second apart: a minute, which no restart needs.
-enum { ATTEMPTS = 60, WAIT_SECONDS = 1, ANSWER_MILLISECONDS = 500 };
+// Connection attempts, at most a second apart: minutes, which no restart needs.
+enum {
+    ATTEMPTS = 240, WAIT_SECONDS = 1, ANSWER_MILLISECONDS = 500, COMMAND_MILLISECONDS = 60000
+};
 static sigset_t restarted;
 
 static void fail(const char *what) {
@@ -100,6 +102,7 @@ int main(int count, char **words) {
         != MQTTCLIENT_SUCCESS) {
         fail("no client");
     }
+    MQTTClient_setCommandTimeout(client, COMMAND_MILLISECONDS);
     if (!strcmp(words[1], "collect")) {
         collect(client, words[4], qos);
     } else {

@@ -13,7 +13,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 PORT, AUTHORITY, TOKEN = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 
 
 def properties(kind, **values):
@@ -136,12 +136,12 @@ def aliases_and_limits():
 
 
 def expiry_and_options():
-    sleeper = Peer("py-sleeper", clean=False, SessionExpiryInterval=60)
+    sleeper = Peer("py-sleeper", clean=False, SessionExpiryInterval=600)
     sleeper.subscribe("py/sleep", 1)
     sleeper.leave()
     sender = Peer("py-waker")
     sender.publish("py/sleep", "too late", MessageExpiryInterval=1)
-    sender.publish("py/sleep", "in time", MessageExpiryInterval=60)
+    sender.publish("py/sleep", "in time", MessageExpiryInterval=600)
     # A will with a delay tells when the broker's own clock has passed the first message's time.
     sender.subscribe("py/clock", 1)
     clock = Peer("py-clock", will="py/clock", will_delay=2, SessionExpiryInterval=60)

@@ -11,9 +11,9 @@ import sys
 port = int(sys.argv[1])
 if len(sys.argv) > 2:
     context = ssl.create_default_context(cafile=sys.argv[2])
-    connection = http.client.HTTPSConnection("localhost", port, timeout=20, context=context)
+    connection = http.client.HTTPSConnection("localhost", port, timeout=60, context=context)
 else:
-    connection = http.client.HTTPConnection("localhost", port, timeout=20)
+    connection = http.client.HTTPConnection("localhost", port, timeout=60)
 connections = 0
 connect = connection.connect
 

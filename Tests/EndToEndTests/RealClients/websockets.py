@@ -17,7 +17,7 @@ import paho.mqtt.client as mqtt
 import websockets
 
 PLAIN, SECURE, AUTHORITY, TOKEN = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 
 
 def paho(name, protocol, secure):
@@ -64,7 +64,8 @@ CONNACK = b"\x20\x02\x00\x00"
 def opened(path="/mqtt", subprotocols=("mqtt",), **rest):
     return websockets.connect(
         f"ws://localhost:{PLAIN}{path}", subprotocols=list(subprotocols), compression=None,
-        max_size=None, **rest)
+        max_size=None, open_timeout=PATIENCE_SECONDS, close_timeout=PATIENCE_SECONDS,
+        ping_interval=None, **rest)
 
 
 async def pieces():

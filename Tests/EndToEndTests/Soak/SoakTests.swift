@@ -30,7 +30,7 @@ extension EndToEndTests {
                     // The first life ends in order, the second one does not.
                     if life == 1 { try await broker.stop() } else { try await broker.killNow() }
                     try await broker.start()
-                    soak.goOn()
+                    try await soak.goOn()
                 }
                 lives.append(
                     try await soak.live(seconds: Self.lifeSeconds, samples: Self.samplesPerLife))
@@ -100,6 +100,7 @@ private final class Soak {
     /// Seconds that the sleeper is away, and then there, at most.
     private static let longestNap = 3.0
     private static let cutInterval = 75.0
+    private static let senderCount = 4
 
     init(_ broker: TestBroker) async throws {
         self.broker = broker
@@ -130,7 +131,7 @@ private final class Soak {
         try await watcher.client!.subscribe(to: "soak/wills", grade: .once)
         // Half of the senders are on the line that breaks, too.
         var clients: [Client] = []
-        for number in 0..<4 {
+        for number in 0..<Self.senderCount {
             let user = "sender-\(number)"
             let settings = try Self.settings(broker, user, number % 2 == 0 ? link : nil)
             clients.append(try await connected(Client(settings)))
@@ -141,7 +142,7 @@ private final class Soak {
             let grade: Grade = number % 2 == 0 ? .durable : .once
             let stream = SoakStream(
                 "user-\(number)", to: .user(receiver.user), grade, perSecond: 40)
-            send(stream, clients[number % 4], to: [receiver])
+            send(stream, clients[number % Self.senderCount], to: [receiver])
         }
         send(
             SoakStream("group", to: .group(group), .durable, perSecond: 5), clients[0],
@@ -220,7 +221,15 @@ private final class Soak {
         }
     }
 
-    func goOn() { churn.resume() }
+    /// After the broker's start. Its clients wait longer and longer between their attempts: when
+    /// all are back, what is measured does not grow with them.
+    func goOn() async throws {
+        let count = UInt64(receivers.count + Self.senderCount + 2)
+        try await eventually(within: 150, "all who come back") {
+            try broker.counter("clients/connected") >= count
+        }
+        churn.resume()
+    }
 
     /// Waits until all that was acknowledged has arrived.
     func end() async throws {

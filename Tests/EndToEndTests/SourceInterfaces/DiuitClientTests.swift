@@ -74,17 +74,21 @@ extension EndToEndWebTests {
         @Test func `frames out of order, too long and before the login are refused`()
             async throws
         {
+            let interface = #"apps=[{app:"demo",interfaces:["diuit"]}]"#
             let broker = try await TestBroker(
-                #"apps=[{app:"demo",interfaces:["diuit"]}]"#, "limits.authenticationSeconds=2",
-                listeners: ["http://localhost:0"])
+                interface, "limits.authenticationSeconds=300", listeners: ["http://localhost:0"])
+            // The one connection that waits for the end of this time has a broker of its own.
+            let hasty = try await TestBroker(
+                interface, "limits.authenticationSeconds=5", listeners: ["http://localhost:0"])
             try await Self.run(
                 "diuit_frames",
                 [
                     "\(try await broker.port("http"))", try broker.token("alice"),
-                    try broker.token("bob"),
+                    try broker.token("bob"), "\(try await hasty.port("http"))",
                 ], partCount: 5)
             _ = try await broker.process.line(
                 with: "event=auth_failed address=", "interface diuit: no valid session")
+            withExtendedLifetime(hasty) {}
         }
 
         @Test func `files of messages have addresses, and survive kill -9`() async throws {
@@ -166,16 +170,20 @@ extension EndToEndWebTests {
             let login = try await Self.post("/auth/login", rosa, port: port)
             let session = String(login.split(separator: "\"")[3])
             let answerer = try Self.client("diuit_answerer", ["\(port)", session])
+            defer { answerer.signal(SIGKILL) }
             _ = try await answerer.line(with: "ready as rosa")
             let bert = try broker.token("299")
             let mqtt = Self.mosquitto(broker, bert)
             let subscriber = try ChildProcess(
                 "/usr/bin/stdbuf",
                 ["-oL", "/usr/bin/mosquitto_sub", "-d", "-i", "mqtt", "-t", "$u/299"] + mqtt)
+            // Without their broker they would try to connect for ever.
+            defer { subscriber.signal(SIGKILL) }
             _ = try await subscriber.line(with: "Subscribed")
             let listener = try ChildProcess(
                 "martlet", ["listen", "--json", "--device", "mrt"],
                 environment: broker.environment("299"))
+            defer { listener.signal(SIGKILL) }
             _ = try await listener.line(with: "connected as 299")
             // The receipt comes from the socket, which has acknowledged the message by a pong.
             let sender = try ChildProcess(
@@ -190,6 +198,10 @@ extension EndToEndWebTests {
                     "-D", "publish", "user-property", "history", "1",
                 ] + mqtt)
             #expect(try await publisher.exit() == .code(0), "\(publisher.text)")
+            // Her answer to the last message is the newest one.
+            for text in ["from MRT", "from MQTT"] {
+                _ = try await answerer.line(with: "read \(text)")
+            }
             let message = #"{"recipient_id": "rosa", "message": "from QuickBlox", "#
             _ = try await Self.post(
                 "/chat/Message.json", message + #""send_to_chat": 1}"#, token: bert, port: port)

@@ -19,7 +19,7 @@ extension EndToEndWebTests {
         private func run(_ script: String, _ words: [String], partCount: Int) async throws {
             let client = try ChildProcess(
                 "/usr/bin/python3", ["-B", "\(Self.folder)/\(script).py"] + words)
-            let exit = try await client.exit()
+            let exit = try await client.exit(within: 60)
             #expect(exit == .code(0), "are requests and websockets there? \(client.text)")
             #expect(
                 client.lines.filter { $0.hasSuffix(" well") }.count == partCount,
@@ -276,6 +276,8 @@ extension EndToEndWebTests {
                 "/usr/bin/stdbuf",
                 ["-oL", "/usr/bin/mosquitto_sub", "-d", "-i", "mqtt", "-t", "$u/299"]
                     + Self.mosquitto(broker, "299", bert))
+            // Without their broker they would try to connect for ever.
+            defer { for child in [mrt, mqtt] { child.signal(SIGKILL) } }
             _ = try await mqtt.line(with: "Subscribed")
             _ = try await mrt.line(with: "connected as 299")
             let sent = try await Self.call(

@@ -13,13 +13,14 @@ import queue
 import subprocess
 import sys
 
+import engineio
 import requests
 import socketio
 
 port, key_file, other_key_file = sys.argv[1:4]
 base = "http://localhost:%s/1/" % port
 headers = {"x-diuit-application-id": "demo", "x-diuit-app-key": "not-read"}
-patience = 20
+patience = 60
 
 
 def time_text(seconds):
@@ -100,19 +101,36 @@ assert answer.status_code == 200, (answer.status_code, answer.text)
 print("login well", flush=True)
 
 
+class OrderedEngine(engineio.Client):
+    """Handles each packet before it reads the next one. The library starts a thread for each, so
+    that the machine decides which of two events comes first."""
+
+    def _trigger_event(self, event, *args, **options):
+        return super()._trigger_event(event, *args, **{**options, "run_async": False})
+
+
+class OrderedClient(socketio.Client):
+    def _engineio_client_class(self):
+        return OrderedEngine
+
+
 class Client:
-    """A user's socket: python-socketio as it is, and the events in the order of their arrival."""
+    """A user's socket: python-socketio, and the events in the order of their arrival."""
 
     def __init__(self, session):
         self.session = session
         self.events = queue.Queue()
-        self.socket = socketio.Client(reconnection=False)
+        self.socket = OrderedClient(reconnection=False, request_timeout=patience)
         self.socket.on("*", lambda name, data=None: self.events.put((name, data)))
         self.ended = queue.Queue()
         self.socket.on("disconnect", lambda *reason: self.ended.put(True))
 
+    def open(self):
+        self.socket.connect(
+            "http://localhost:" + port, transports=["websocket"], wait_timeout=patience)
+
     def connect(self):
-        self.socket.connect("http://localhost:" + port, transports=["websocket"])
+        self.open()
         return self.call("authenticate", {"authToken": self.session["session"]})
 
     def call(self, name, data=None):
@@ -142,7 +160,7 @@ def connected(user, device="web-1"):
 bob_login = login(token("bob"), deviceId="web-2")
 login(token("carol"), deviceId="web-3")
 stranger = Client(bob_login)
-stranger.socket.connect("http://localhost:" + port, transports=["websocket"])
+stranger.open()
 stranger.refused("chats/list", None, 403, "authenticate")
 stranger.socket.disconnect()
 alice, bob = connected("alice"), connected("bob")

@@ -17,8 +17,9 @@ content = bytes(range(200)) * 100
 
 
 def connected(token):
-    client = socketio.Client(reconnection=False)
-    client.connect("http://localhost:" + port, transports=["websocket"])
+    client = socketio.Client(reconnection=False, request_timeout=patience)
+    client.connect(
+        "http://localhost:" + port, transports=["websocket"], wait_timeout=patience)
     assert client.call("authenticate", {"authToken": token}, timeout=patience)["userId"]
     return client
 

@@ -18,10 +18,11 @@ size_maximum = 5 << 20
 
 
 def connected(token):
-    client = socketio.Client(reconnection=False)
+    client = socketio.Client(reconnection=False, request_timeout=patience)
     client.messages = queue.Queue()
     client.on("message", client.messages.put)
-    client.connect("http://localhost:" + port, transports=["websocket"])
+    client.connect(
+        "http://localhost:" + port, transports=["websocket"], wait_timeout=patience)
     assert client.call("authenticate", {"authToken": token}, timeout=patience)["userId"]
     return client
 

@@ -16,7 +16,13 @@ import json
 import websockets
 
 PORT, ALICE, BOB, STRANGER, KEY = sys.argv[1:6]
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
+
+
+def connection():
+    """A socket whose client gives the broker time."""
+    return websockets.connect(
+        f"ws://localhost:{PORT}/leanmessage", open_timeout=PATIENCE_SECONDS, ping_timeout=None)
 
 
 class Client:
@@ -29,7 +35,7 @@ class Client:
     @classmethod
     async def open(cls, token=None, **members):
         self = cls()
-        self.socket = await websockets.connect(f"ws://localhost:{PORT}/leanmessage")
+        self.socket = await connection()
         if token:
             members["token"] = token
         await self.tell(command="open", **members)
@@ -235,7 +241,7 @@ async def refusals(alice, group):
         assert (await wrong.next("ERROR"))["reason"], message
         assert (await wrong.next("CLOSED"))["code"] == 129, message
     early = Client()
-    early.socket = await websockets.connect(f"ws://localhost:{PORT}/leanmessage")
+    early.socket = await connection()
     await early.tell(command="ping")
     assert (await early.next("REFUSED"))["code"] == 130
     print("refusals well", flush=True)

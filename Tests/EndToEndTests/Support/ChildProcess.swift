@@ -71,10 +71,12 @@ final class ChildProcess: Sendable {
         var process = pid_t()
         let code = posix_spawn(&process, path, &actions, &attributes, &arguments, &values)
         close(output.write)
+        // While this process still has the reading end: a child may end before it reads, and a
+        // write to a pipe without a reader would end this process (SIGPIPE).
+        if let input { Self.write(input, to: source.write) }
         close(source.read)
         guard code == 0 else { throw TestFailure("posix_spawn \(path): \(code)") }
         identifier = process
-        if let input { Self.write(input, to: source.write) }
         close(source.write)
         let reader = Thread { [self] in follow(output.read) }
         reader.start()

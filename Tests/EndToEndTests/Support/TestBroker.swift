@@ -254,7 +254,7 @@ func connected(_ client: Client) async throws -> Client {
 extension Client {
     /// The next message; other events are passed over.
     func nextMessage() async throws -> IncomingMessage {
-        try await within(seconds: 20, "a message") { [self] in
+        try await within(seconds: 60, "a message") { [self] in
             for await event in events {
                 if case .message(let message) = event { return message }
             }
@@ -299,7 +299,7 @@ extension TestBroker {
         let start = try client.send(ReadStatistics()).uptimeSeconds
         // Whole seconds are told: one more, so that all of them have passed.
         while try client.send(ReadStatistics()).uptimeSeconds <= start + seconds {
-            await Task.yield()
+            await Deadline(seconds: 0.05).wait()
         }
     }
 }

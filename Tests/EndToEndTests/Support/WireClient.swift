@@ -2,6 +2,7 @@
 // would never send. The test runs it turn by turn.
 
 import BrokerTerms
+import Glibc
 import MartletClient
 import NetTransport
 import Primitives
@@ -52,6 +53,7 @@ final class WireClient {
     ) throws {
         var configuration = EventLoop.Configuration()
         configuration.connectionsMaximum = 1
+        configuration.connectMilliseconds = 60_000
         loop = try EventLoop(configuration, handle: LoopHandle())
         let address = SocketAddress(numericHost: host, port: port)!
         connection = try loop.connect(to: address, tls: tls)
@@ -65,22 +67,22 @@ final class WireClient {
     var untaken: [UInt8] { Array(handler.received[taken...]) }
 
     func send(_ bytes: [UInt8]) throws {
+        Self.blockBrokenPipeSignal()
         let isTaken = bytes.withUnsafeBytes { loop.append($0, to: connection, .required) }
         guard isTaken else { throw TestFailure("the connection takes nothing any more") }
-        _ = loop.turn(&handler, waitMaximum: 0)
+        turn(waitMaximum: 0)
     }
 
     /// Goes away without a word.
     func close() {
+        Self.blockBrokenPipeSignal()
         loop.close(connection, afterFlush: false)
-        _ = loop.turn(&handler, waitMaximum: 0)
+        turn(waitMaximum: 0)
     }
 
     /// Lets so much time pass, or less if the connection ends.
     func wait(milliseconds: UInt64) throws {
-        for _ in 0..<(milliseconds / 20) where !isClosed {
-            _ = loop.turn(&handler, waitMaximum: 20)
-        }
+        for _ in 0..<(milliseconds / 20) where !isClosed { turn(waitMaximum: 20) }
     }
 
     /// Waits for bytes of the broker that were not taken.
@@ -117,11 +119,24 @@ final class WireClient {
     }
 
     private func turn(until isDone: (Handler) -> Bool, _ what: String) throws {
-        // 20 ms a turn: 20 seconds in all, which nothing local needs.
-        for _ in 0..<1_000 * Sanitizer.patience where !isDone(handler) {
-            _ = loop.turn(&handler, waitMaximum: 20)
-        }
-        if !isDone(handler) { throw TestFailure("20 s passed without \(what)") }
+        // A minute or more, which nothing local needs. Turns that bring bytes take no time.
+        let end = ContinuousClock.now + .seconds(60 * Sanitizer.patience)
+        while !isDone(handler), ContinuousClock.now < end { turn(waitMaximum: 20) }
+        if !isDone(handler) { throw TestFailure("the time passed without \(what)") }
+    }
+
+    private func turn(waitMaximum: Int) {
+        Self.blockBrokenPipeSignal()
+        _ = loop.turn(&handler, waitMaximum: waitMaximum)
+    }
+
+    /// The loop blocks SIGPIPE in the thread of its first turn. After an `await` a test may be in
+    /// another one, where the signal would end all tests.
+    private static func blockBrokenPipeSignal() {
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, SIGPIPE)
+        pthread_sigmask(SIG_BLOCK, &signals, nil)
     }
 
     // MARK: - MRT

@@ -24,6 +24,13 @@ extension EndToEndWebTests {
             return text(client)
         }
 
+        /// Waits for so many answers, or for the end of the connection.
+        private func wait(for count: Int, on client: WireClient) throws {
+            for _ in 0..<(2_000 * Sanitizer.patience) where statuses(text(client)).count < count {
+                try client.wait(milliseconds: 20)
+            }
+        }
+
         private func head(
             _ line: String, _ api: APIBroker, _ fields: String..., version: String = "1.1"
         ) -> String {
@@ -73,7 +80,7 @@ extension EndToEndWebTests {
             let slow = try WireClient(port: api.http)
             let request = post(api, "/api/v1/operators", body)
             try slow.send(Array(request.utf8.dropLast()))
-            // The head has been read when a request behind it is answered.
+            // The head has been read when a request behind it is answered, in the same loop.
             let other = try WireClient(port: api.http)
             try other.send(Array(head("GET /api/v1/apps", api, "Connection: close").utf8))
             try other.waitForClose()
@@ -140,17 +147,17 @@ extension EndToEndWebTests {
         @Test func `who waits for leave to send content gets it, and has time for the content`()
             async throws
         {
-            let api = try await APIBroker("limits.authenticationSeconds=2")
+            let api = try await APIBroker("limits.authenticationSeconds=8")
             let client = try WireClient(port: api.http)
             let body = #"{"users":["u1"]}"#
             let request = head(
                 "POST /api/v1/apps/demo/tokens", api, "Content-Type: application/json",
                 "Content-Length: \(body.utf8.count)", "Expect: 100-continue")
             try client.send(Array(request.utf8))
-            try client.wait(milliseconds: 200)
+            try wait(for: 1, on: client)
             #expect(text(client) == "HTTP/1.1 100 Continue\r\n\r\n")
             try client.send(Array(body.utf8))
-            try client.wait(milliseconds: 300)
+            try wait(for: 2, on: client)
             #expect(statuses(text(client)) == ["100", "201"])
             // Slow content: the time is over before it is complete.
             try client.send(Array(request.replacing("Expect: 100-continue\r\n", with: "").utf8))
@@ -192,7 +199,7 @@ extension EndToEndWebTests {
         }
 
         @Test func `more contents than a loop reads at a time are turned away`() async throws {
-            let api = try await APIBroker()
+            let api = try await APIBroker("limits.authenticationSeconds=120")
             let start = head(
                 "POST /api/v1/apps", api, "Content-Type: application/json", "Content-Length: 9")
             var clients: [WireClient] = []
@@ -206,14 +213,15 @@ extension EndToEndWebTests {
             #expect(statuses(answer) == ["503"] && answer.contains("Retry-After: 1"), "\(answer)")
             // The others go on.
             try clients[0].send(Array(#""app":1}"#.utf8))
-            try clients[0].wait(milliseconds: 300)
+            try wait(for: 1, on: clients[0])
             #expect(statuses(text(clients[0])) == ["400"])
         }
 
         /// Found with 64 requests of one device, after which operators got 503 until their time was
         /// over, again and again.
         @Test func `contents that users do not complete keep nobody else away`() async throws {
-            let api = try await APIBroker()
+            // Longer than all that is stored meanwhile takes.
+            let api = try await APIBroker("limits.authenticationSeconds=120")
             func start(_ token: String) -> [UInt8] {
                 Array(
                     ("POST /api/v1/messages HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(token)"
@@ -257,7 +265,8 @@ extension EndToEndWebTests {
         }
 
         @Test func `who pipelines large answers and reads late gets all of them`() async throws {
-            let api = try await APIBroker()
+            // A client that does not read has so much time.
+            let api = try await APIBroker("limits.authenticationSeconds=120")
             let request = head("GET /api/v1/openapi.json", api)
             let client = try RawSocket(port: api.http)
             let last = head("GET /api/v1/statistics", api, "Connection: close")
@@ -329,7 +338,7 @@ extension EndToEndWebTests {
                 let child = try ChildProcess(
                     "/usr/bin/curl",
                     [
-                        "-sS", "--max-time", "20", "--cacert", api.broker.authority, "-w",
+                        "-sS", "--max-time", "50", "--cacert", api.broker.authority, "-w",
                         " %{http_code}\\n", "-H", "Authorization: Bearer \(api.own)", "--json",
                         #"{"users":["u1","u2"]}"#,
                     ] + words + [url])

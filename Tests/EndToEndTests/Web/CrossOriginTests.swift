@@ -20,15 +20,21 @@ extension EndToEndWebTests {
             }
         }
 
+        /// - Parameter last: words of an answer that does not end by itself, after which the client
+        ///   goes away; nil for one that does.
         private func ask(
             _ api: APIBroker, _ method: String, _ path: String, _ fields: [String],
-            words: [String] = []
+            words: [String] = [], until last: String? = nil
         ) async throws -> Answer {
             let child = try ChildProcess(
                 "/usr/bin/curl",
-                ["-sS", "-i", "-N", "--max-time", "20", "-X", method]
+                ["-sS", "-i", "-N", "--max-time", "50", "-X", method]
                     + fields.flatMap { ["-H", $0] } + words
                     + ["http://localhost:\(api.http)/api/v1\(path)"])
+            if let last {
+                _ = try await child.line(with: last)
+                child.signal(SIGTERM)
+            }
             _ = try await child.exit()
             var answer = Answer()
             for line in child.lines.map({ $0.trimmingCharacters(in: .whitespacesAndNewlines) }) {
@@ -106,7 +112,7 @@ extension EndToEndWebTests {
             let authorization = "Authorization: Bearer \(try api.broker.token("alice"))"
             let stream = try await ask(
                 api, "GET", "/events", ["Origin: \(Self.listed)", authorization],
-                words: ["--max-time", "2"])
+                until: #""type":"connected""#)
             #expect(stream.status == 200)
             #expect(stream.fields["content-type"] == "text/event-stream")
             #expect(stream.fields["access-control-allow-origin"] == Self.listed)
@@ -117,7 +123,7 @@ extension EndToEndWebTests {
             #expect(unknown.status == 401)
             #expect(unknown.fields["access-control-allow-origin"] == Self.listed)
             let program = try await ask(
-                api, "GET", "/events", [authorization], words: ["--max-time", "2"])
+                api, "GET", "/events", [authorization], until: #""type":"connected""#)
             #expect(program.status == 200 && program.shared.isEmpty)
             #expect(program.fields["vary"] == "Origin")
         }

@@ -13,7 +13,7 @@ extension EndToEndWebTests {
             try ChildProcess(
                 "/usr/bin/curl",
                 [
-                    "-sSN", "--max-time", "60", "-H", "Authorization: Bearer \(token)",
+                    "-sSN", "--max-time", "300", "-H", "Authorization: Bearer \(token)",
                     "-H", "Last-Event-ID: \(id)", "http://localhost:\(api.http)/api/v1/events",
                 ])
         }
@@ -58,6 +58,8 @@ extension EndToEndWebTests {
             _ = try await stream.line(with: "retry:")
             let client = try AdministrationClient(dataDirectory: api.broker.directory)
             _ = try client.send(RevokeOperator(operator: "view"))
+            // A stream that has just shown a line looks at its token a second later.
+            try await api.broker.waitForBrokerTime(seconds: 1)
             try api.broker.addUsers("carol")
             let carol = try await api.broker.client("carol")
             _ = try await stream.line(with: "event: closed")
@@ -86,7 +88,8 @@ extension EndToEndWebTests {
             last.signal(SIGTERM)
             _ = try await last.exit()
             var taken: ChildProcess?
-            for _ in 0..<50 where taken == nil {
+            let end = ContinuousClock.now + .seconds(60)
+            while taken == nil, ContinuousClock.now < end {
                 let next = try follow(api, token: api.own)
                 let answer = try await next.line(with: ":")
                 if answer.contains("retry") { taken = next }
@@ -104,7 +107,7 @@ extension EndToEndWebTests {
                 environment: ["MARTLET_DATA": api.broker.directory])
             _ = try await local.line(with: "broker_started")
             let carol = try await api.broker.client("carol")
-            _ = try await local.line(with: "user=carol")
+            _ = try await local.line(with: "client_connected", "user=carol")
             local.signal(SIGTERM)
             let remote = try ChildProcess(
                 "martlet",

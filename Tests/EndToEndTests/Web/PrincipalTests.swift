@@ -335,21 +335,25 @@ extension EndToEndWebTests {
             let wrong =
                 "mt1_" + String(repeating: "c", count: 12) + "_"
                 + String(repeating: "c", count: 26)
-            let calls = (0..<15).map { _ in APICall("GET", "/api/v1/events", token: wrong) }
-            var found: [Int] = []
-            // A refused stream ends its connection.
-            for call in calls { found += try await statuses([call], api) }
-            #expect(found == [Int](repeating: 401, count: 10) + [Int](repeating: 429, count: 5))
+            // A refused stream ends its connection. Fifteen programs might take longer than the
+            // minute in which guesses are counted.
+            func status(ofStream token: String) throws -> String {
+                let stream = try WireClient(port: api.http)
+                try stream.send(
+                    Array(
+                        ("GET /api/v1/events HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(token)"
+                            + "\r\n\r\n").utf8))
+                try stream.waitForAnswer()
+                return String(decoding: stream.untaken.prefix(13), as: UTF8.self)
+            }
+            let found = try (0..<15).map { _ in try status(ofStream: wrong) }
+            #expect(
+                found == [String](repeating: "HTTP/1.1 401 ", count: 10)
+                    + [String](repeating: "HTTP/1.1 429 ", count: 5))
             #expect(try api.broker.counter("api/credentials/refused") == 15)
             // Those that are allowed are served meanwhile.
             #expect(try await statuses([APICall("GET", "/api/v1/me", token: view)], api) == [200])
-            let stream = try WireClient(port: api.http)
-            try stream.send(
-                Array(
-                    ("GET /api/v1/events HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(token)"
-                        + "\r\n\r\n").utf8))
-            try stream.waitForAnswer()
-            #expect(String(decoding: stream.untaken, as: UTF8.self).hasPrefix("HTTP/1.1 200 "))
+            #expect(try status(ofStream: token) == "HTTP/1.1 200 ")
         }
 
         @Test func `a stream of an operator is told that a listener has no API`() async throws {

@@ -125,9 +125,9 @@ extension EndToEndWebTests {
                 + "%22martlet%22%7D"
             defer { prometheus.signal(SIGTERM) }
             var answer = ""
-            // Prometheus needs some seconds until it listens. The value of the only sample is 1:
-            // one client is connected.
-            for _ in 0..<200 where !answer.contains("\"1\"]") {
+            // Prometheus needs some seconds until it listens, on a busy machine a minute. The value
+            // of the only sample is 1: one client is connected.
+            for _ in 0..<1_000 where !answer.contains("\"1\"]") {
                 let curl = try ChildProcess("/usr/bin/curl", ["-sS", "-w", "\\n", question])
                 _ = try await curl.exit()
                 answer = curl.text
@@ -135,7 +135,7 @@ extension EndToEndWebTests {
             }
             #expect(answer.contains("\"1\"]"), "\(answer): \(prometheus.text)")
             prometheus.signal(SIGTERM)
-            _ = try await prometheus.exit()
+            _ = try await prometheus.exit(within: 60)
             await device.close()
         }
     }

@@ -14,7 +14,7 @@ extension EndToEndWebTests {
         private func run(_ script: String, _ words: [String]) async throws -> ChildProcess {
             let child = try ChildProcess(
                 "/usr/bin/python3", ["-B", "\(Self.folder)/\(script)"] + words)
-            let exit = try await child.exit()
+            let exit = try await child.exit(within: 100)
             #expect(
                 exit == .code(0), "are python3-h11 and python3-wsproto there? \(child.text)")
             return child

@@ -134,15 +134,22 @@ extension EndToEndWebTests {
         @Test func `who does not finish a request is told, who says nothing is closed`()
             async throws
         {
-            let broker = try await TestBroker("limits.authenticationSeconds=1", web: true)
-            #expect(try end(broker.wsPort, "GET /healthz HT").hasPrefix("HTTP/1.1 408 "))
-            #expect(try end(broker.wsPort, "").isEmpty)
-            // The same time holds for a login after the handshake, and between two requests.
-            let silent = try end(broker.wsPort, Self.handshake("/mqtt", "mqtt"))
-            #expect(silent.hasPrefix("HTTP/1.1 101 "))
-            #expect(
-                try end(broker.wsPort, "GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
-                    .hasPrefix("HTTP/1.1 200 "))
+            let broker = try await TestBroker("limits.authenticationSeconds=8", web: true)
+            // All at once: each lasts as long as the limit.
+            let clients = try [
+                "GET /healthz HT", "",
+                // The same time holds for a login after the handshake, and between two requests.
+                Self.handshake("/mqtt", "mqtt"), "GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n",
+            ].map { request in
+                let client = try WireClient(port: broker.wsPort)
+                try client.send(Array(request.utf8))
+                return client
+            }
+            for client in clients { try client.waitForClose() }
+            #expect(text(clients[0]).hasPrefix("HTTP/1.1 408 "))
+            #expect(text(clients[1]).isEmpty)
+            #expect(text(clients[2]).hasPrefix("HTTP/1.1 101 "))
+            #expect(text(clients[3]).hasPrefix("HTTP/1.1 200 "))
             try await eventually("nobody is waited for") {
                 try broker.counter("sockets/pending") == 0
             }

@@ -25,7 +25,8 @@ extension EndToEndWebTests {
                     "-B", "\(Self.folder)/websockets.py", "\(broker.wsPort)", "\(broker.wssPort)",
                     broker.authority, try broker.token("alice"),
                 ])
-            let exit = try await script.exit()
+            // It waits for more than a hundred commits.
+            let exit = try await script.exit(within: 100)
             #expect(
                 exit == .code(0),
                 "are python3-paho-mqtt and python3-websockets there? \(script.text)")
@@ -39,7 +40,7 @@ extension EndToEndWebTests {
 
         /// Runs curl and returns what it prints.
         private func curl(_ words: String...) async throws -> String {
-            let child = try ChildProcess("/usr/bin/curl", ["-sS", "--max-time", "20"] + words)
+            let child = try ChildProcess("/usr/bin/curl", ["-sS", "--max-time", "50"] + words)
             let exit = try await child.exit()
             guard exit == .code(0) else { throw TestFailure("curl: \(exit): \(child.text)") }
             return child.text

@@ -17,7 +17,8 @@ extension EndToEndWebTests {
         private func relay(_ broker: TestBroker) async throws -> TestRelay {
             try await TestRelay(
                 broker, command: "push",
-                settings: "webhook: { secretFiles: [SECRET], allowHttp: true, timeoutSeconds: 2 },",
+                settings:
+                    "webhook: { secretFiles: [SECRET], allowHttp: true, timeoutSeconds: 30 },",
                 rights: ["wake:*"])
         }
 
@@ -36,7 +37,8 @@ extension EndToEndWebTests {
             async throws
         {
             let broker = try await broker()
-            let down = String(repeating: "503,", count: 40)
+            // Far more failures than there are until carol comes.
+            let down = String(repeating: "503,", count: 1_000)
             let receiver = try await WebhookReceiver(
                 plans: ["bob=503,200", "carol=\(down)503", "eve=410"])
             let relay = try await relay(broker)

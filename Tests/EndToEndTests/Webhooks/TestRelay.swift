@@ -164,6 +164,18 @@ final class TestRelay {
         _ = try await process!.line(with: "event=subscribed")
     }
 
+    /// Waits until so many events wait, of which at least one is in the record. It has to write its
+    /// totals every second.
+    func waitForRecord(waiting count: Int) async throws {
+        var start = 0
+        while true {
+            let line = try await process!.line(
+                with: "event=totals", " waiting=\(count) ", from: start)
+            if !line.contains(" record_writes=0 ") { return }
+            start = (process!.lines.firstIndex(of: line) ?? start) + 1
+        }
+    }
+
     func kill() async throws {
         process!.signal(SIGKILL)
         _ = try await process!.exit()

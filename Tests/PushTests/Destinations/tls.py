@@ -4,7 +4,7 @@
 #
 # CERTIFICATE is a file with a chain and its key. It offers HTTP/2, and prints the protocol that the
 # client has chosen. With --updates it sends key updates of TLS 1.3 after a request, and nothing
-# else, until the client closes or 20 s are over.
+# else, until the client closes or 60 s are over.
 import argparse
 import ctypes
 import ctypes.util
@@ -39,7 +39,7 @@ def update(stream):
     if library.SSL_accept(session) == 1:
         library.SSL_read(session, ctypes.create_string_buffer(65536), 65536)
         say("updates begin")
-        end, count = time.monotonic() + 20, 0
+        end, count = time.monotonic() + 60, 0
         while (time.monotonic() < end and library.SSL_key_update(session, 0) == 1
                and library.SSL_do_handshake(session) == 1):
             count += 1

@@ -19,6 +19,7 @@ final class Conversation: Sendable {
     }
 
     private let record = Record()
+    private let receiver: Client
     private let tasks: [Task<Void, Never>]
 
     var received: Set<Int> { record.state.withLock { $0.received } }
@@ -43,6 +44,7 @@ final class Conversation: Sendable {
             settings.keepAliveSeconds = 5
             return try Client(settings)
         }
+        receiver = clients[1]
         let record = record
         tasks = [
             Task {
@@ -83,7 +85,10 @@ final class Conversation: Sendable {
     /// Waits for acknowledgements from now on.
     func waitForProgress(_ cluster: TestCluster) throws {
         let before = acknowledgedCount
-        try cluster.wait("acknowledgements") { acknowledgedCount > before + 30 ? () : nil }
+        // One after the other, each with a sync.
+        try cluster.wait("acknowledgements", seconds: 100) {
+            acknowledgedCount > before + 30 ? () : nil
+        }
     }
 
     /// Sends no more; what was acknowledged.
@@ -92,5 +97,11 @@ final class Conversation: Sendable {
             state.isStopped = true
             return state.acknowledged
         }
+    }
+
+    /// Ends the connection of the receiver; that of the sender ends after ``stop()``.
+    func close() {
+        let receiver = receiver
+        Task { await receiver.close() }
     }
 }

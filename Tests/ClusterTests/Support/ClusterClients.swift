@@ -59,6 +59,8 @@ final class ClusterClients {
     deinit { process.terminate() }
 
     private func ask<Answer: Decodable>(_ question: String) throws -> Answer {
+        // A write to a program that has ended would end the tests.
+        guard process.isRunning else { throw ClusterFailure(description: "the clients have ended") }
         try input.fileHandleForWriting.write(contentsOf: Data("\(question)\n".utf8))
         return try JSONDecoder().decode(Answer.self, from: Data(try lines.next().utf8))
     }
@@ -84,5 +86,10 @@ final class ClusterClients {
     /// Ends the connection of a client with a will without a word.
     func cut(_ name: String) throws { _ = try ask("cut \(name)") as Mortal }
 
-    func stop() throws -> Result { try ask("stop") }
+    /// Their connections have ended then.
+    func stop() throws -> Result {
+        let result: Result = try ask("stop")
+        process.waitUntilExit()
+        return result
+    }
 }

@@ -35,9 +35,12 @@ final class ClusterProcess: @unchecked Sendable {
         _ = fcntl(guardianInput.fileHandleForWriting.fileDescriptor, F_SETFD, FD_CLOEXEC)
         try guardian.run()
         let (identifier, ending) = (identifier, ending)
+        let guardianIdentifier = guardian.processIdentifier
         Thread {
             var status: Int32 = 0
             while waitpid(identifier, &status, 0) < 0, errno == EINTR {}
+            // The identifier may be another process's from now on.
+            kill(guardianIdentifier, SIGKILL)
             let isSignal = status & 0x7F != 0
             ending.condition.withLock {
                 ending.exitCode = isSignal ? 128 + (status & 0x7F) : (status >> 8) & 0xFF

@@ -35,11 +35,18 @@ final class ClusterDisks: @unchecked Sendable {
             _ = fcntl(pipe.fileHandleForWriting.fileDescriptor, F_SETFD, FD_CLOEXEC)
         }
         try shell.run()
-        guard try LineQueue(output.fileHandleForReading).next() == "mounted" else { return nil }
+        guard try LineQueue(output.fileHandleForReading).next() == "mounted" else {
+            shell.waitUntilExit()
+            return nil
+        }
     }
 
     deinit {
-        try? input.fileHandleForWriting.close()
+        // A program that another test has started at this moment may have the end of the pipe, so
+        // that the shell would not see it closed.
+        let input = input.fileHandleForWriting
+        if shell.isRunning { try? input.write(contentsOf: Data("\n".utf8)) }
+        try? input.close()
         shell.waitUntilExit()
     }
 

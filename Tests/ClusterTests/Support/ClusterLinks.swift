@@ -25,6 +25,8 @@ final class ClusterLinks: @unchecked Sendable {
     deinit { process.terminate() }
 
     private func ask(_ question: String) throws -> String {
+        // A write to a program that has ended would end the tests.
+        guard process.isRunning else { throw ClusterFailure(description: "the links have ended") }
         try input.fileHandleForWriting.write(contentsOf: Data("\(question)\n".utf8))
         return try lines.next()
     }
