@@ -70,7 +70,7 @@ struct ClusterView: Sendable {
     ///
     /// - Parameter appended: ``appendedByteCount`` before the look.
     mutating func note(_ answer: LogAnswer, appended: UInt64) {
-        // No answer does not show that a stream is back that was gone.
+        // Only a state shows that a stream is there again.
         if answer == .unanswered, logAnswer == .absent { return }
         logAnswer = answer
         guard let state = answer.state else { return }

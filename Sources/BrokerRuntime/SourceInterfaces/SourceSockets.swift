@@ -474,15 +474,18 @@ final class SourceSockets {
             loop.nextWake = min(loop.nextWake, nextRound)
             return
         }
-        // A late round does not delay the rounds behind it: the lateness of a whole interval would
-        // add up, and a client leaves that gets no ping in time. After a long pause of the machine
-        // they start anew, so that nobody gets two pings at once.
-        let lateness = loop.now.milliseconds(since: nextRound)
-        let start = lateness < SocketLimits.pingMilliseconds / 2 ? nextRound : loop.now
-        nextRound = start.advanced(byMilliseconds: Self.roundMilliseconds)
+        // After a long pause of the machine nobody gets two pings at once.
+        if loop.now.milliseconds(since: nextRound) >= SocketLimits.pingMilliseconds / 2 {
+            nextRound = loop.now
+        }
+        // The lateness of the rounds of an interval does not add up: a client leaves that gets no
+        // ping in time.
+        while nextRound <= loop.now {
+            nextRound = nextRound.advanced(byMilliseconds: Self.roundMilliseconds)
+            round = (round + 1) % Self.roundCount
+            sendPings(in: &loop)
+        }
         loop.nextWake = min(loop.nextWake, nextRound)
-        round = (round + 1) % Self.roundCount
-        sendPings(in: &loop)
     }
 
     /// Sends the pings of a round, and ends connections whose interface a reload has closed.

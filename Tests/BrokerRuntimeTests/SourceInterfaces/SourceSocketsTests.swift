@@ -45,6 +45,11 @@ private final class Site: CustomReflectable {
         #expect(String(decoding: answer, as: UTF8.self).contains(#""userId":"alice""#))
     }
 
+    func answerPing() {
+        let pong = Array(#"{"event":"pong"}"#.utf8)
+        _ = sockets.take(pong, from: loop.connection, in: &loop)
+    }
+
     var isPeerSlow: Bool {
         get { loop.isPeerSlow }
         set { loop.isPeerSlow = newValue }
@@ -115,6 +120,28 @@ private final class Site: CustomReflectable {
         #expect(site.endTurn(after: 1) == [site.connection])
         // It is told of once.
         #expect(site.endTurn(after: silence).isEmpty)
+    }
+
+    @Test func `turns that come late delay a ping by one of them, and a pause doubles none`() throws
+    {
+        let site = try Site()
+        try site.logIn()
+        func hasPing(after milliseconds: UInt64) -> Bool {
+            _ = site.endTurn(after: milliseconds)
+            guard site.takeSent().contains("ping") else { return false }
+            site.answerPing()
+            return true
+        }
+        func pings(in turn: UInt64, until end: UInt64) -> [UInt64] {
+            stride(from: turn, through: end, by: Int(turn)).filter { _ in hasPing(after: turn) }
+        }
+        let times = pings(in: 1_200, until: 120_000)
+        #expect(times.count >= 4)
+        for (one, next) in zip(times, times.dropFirst()) {
+            #expect((23_800...26_200).contains(next - one), "\(times)")
+        }
+        let count = (hasPing(after: 100_000) ? 1 : 0) + pings(in: 1_000, until: 24_000).count
+        #expect(count == 1)
     }
 
     @Test func `a socket that closes while it is unread is forgotten`() throws {
