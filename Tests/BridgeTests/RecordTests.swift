@@ -144,4 +144,28 @@ import WireFormat
             _ = first.stored
         }
     }
+
+    @Test func `a closed file is free, although a child process still has it`() throws {
+        try withFile { path in
+            var copies: [Int32] = []
+            defer { for copy in copies { close(copy) } }
+            do {
+                let file = try RecordFile.open(path)
+                copies = try Self.descriptors(of: path).map { fcntl($0, F_DUPFD_CLOEXEC, 0) }
+                #expect(!copies.isEmpty)
+                _ = file.stored
+            }
+            _ = try RecordFile.open(path).stored
+        }
+    }
+
+    /// The descriptors of this process that are open for a file.
+    private static func descriptors(of path: String) throws -> [Int32] {
+        let folder = "/proc/self/fd"
+        return try FileManager.default.contentsOfDirectory(atPath: folder).filter {
+            let target = try? FileManager.default.destinationOfSymbolicLink(
+                atPath: "\(folder)/\($0)")
+            return target == path
+        }.compactMap { Int32($0) }
+    }
 }

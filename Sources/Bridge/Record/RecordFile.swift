@@ -39,14 +39,16 @@ struct RecordFile: ~Copyable {
             return RecordFile(
                 path: path, descriptor: descriptor, stored: stored, sequence: sequence)
         } catch {
-            close(descriptor)
+            release(descriptor)
             throw error
         }
     }
 
-    deinit {
-        // A child process that is being started shares the open file until it runs its own program:
-        // closing alone would leave the lock with it.
+    deinit { Self.release(descriptor) }
+
+    /// A child process that is being started shares the open file until it runs its own program:
+    /// closing alone would leave the lock with it.
+    private static func release(_ descriptor: Int32) {
         _ = flock(descriptor, LOCK_UN)
         close(descriptor)
     }

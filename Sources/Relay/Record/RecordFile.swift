@@ -43,8 +43,12 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
 
     deinit {
         close(descriptor)
-        // A child process that is being started shares the open file until it runs its own program:
-        // closing alone would leave the lock with it.
+        Self.release(lock)
+    }
+
+    /// A child process that is being started shares the open file until it runs its own program:
+    /// closing alone would leave the lock with it.
+    private static func release(_ lock: Int32) {
         _ = flock(lock, LOCK_UN)
         close(lock)
     }
@@ -59,7 +63,7 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
         }
         let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
-            close(lock)
+            release(lock)
             throw failure("open", path: path)
         }
         let content: Content
@@ -68,7 +72,7 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
             (content, end) = try Content.read(readAll(descriptor, path), path: path)
         } catch {
             close(descriptor)
-            close(lock)
+            release(lock)
             throw error
         }
         var file = RecordFile(
