@@ -49,11 +49,14 @@ enum CampaignFault: String, CaseIterable {
     /// Milliseconds without acknowledgements that are too many; nil where there is no bound.
     ///
     /// - Parameter isCampaign: whether the machine has nothing else to do. Another one may pause
-    ///   programs for seconds. That is less than a takeover after the end of the lease takes.
+    ///   programs for seconds: half a lease is added for that.
     func bound(in cluster: TestCluster, isCampaign: Bool) -> Double? {
         guard let seconds else { return nil }
         let usual = seconds * 1_000 * Double(Sanitizer.patience)
         if isCampaign { return usual }
+        // A primary that is told to stop hands over: a takeover at the end of its lease would come
+        // after a lease and a quarter.
+        if self == .primaryTerminated { return Double(cluster.leaseMilliseconds) * 1.2 }
         let pause = Double(cluster.leaseMilliseconds) / 2
         // A standby takes over a quarter of the lease after its end.
         let lease = waitsForLease ? Double(cluster.leaseMilliseconds) * 1.25 : 0

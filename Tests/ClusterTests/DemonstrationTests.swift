@@ -7,7 +7,7 @@ import Testing
 
 extension ClusterTests {
     @Suite(
-        .serialized, .timeLimit(.minutes(10)),
+        .serialized, .timeLimit(.minutes(20)),
         .enabled(if: NATSServers.isInstalled, "nats-server cannot be installed from PyPI"),
         .enabled(if: ClusterClients.isInstalled, "python3-paho-mqtt is not installed"))
     struct DemonstrationTests {
@@ -24,7 +24,7 @@ extension ClusterTests {
                 func run(_ command: String, log: String) throws -> ClusterProcess {
                     try ClusterProcess(
                         "/bin/bash", [Self.script, command], log: directory.file(log),
-                        environment: variables)
+                        environment: variables, lastSignal: SIGTERM)
                 }
                 func text(_ log: String) -> String {
                     (try? String(contentsOfFile: directory.file(log), encoding: .utf8)) ?? ""
@@ -34,6 +34,7 @@ extension ClusterTests {
                     // Its trap ends the servers and the nodes.
                     cluster.signal(SIGTERM)
                     _ = try? cluster.waitForEnd()
+                    withExtendedLifetime(directory) {}
                 }
                 let line = "PORT=\(port) DATA=\(directory.path) Examples/cluster show"
                 let end = Date(timeIntervalSinceNow: 120 * Double(Sanitizer.patience))
@@ -46,7 +47,7 @@ extension ClusterTests {
                 // Twice: the second time the group's owner is there.
                 for round in 1...2 {
                     let log = "show-\(round).log"
-                    let code = try run("show", log: log).waitForEnd(seconds: 400)
+                    let code = try run("show", log: log).waitForEnd(seconds: 150)
                     #expect(code == 0, "\(text(log))\n\(text("run.log"))")
                     #expect(text(log).contains(", the primary\n"), "\(text(log))")
                     #expect(text(log).contains(#""lost": 0"#), "\(text(log))")

@@ -56,12 +56,12 @@ extension ClusterTests {
                 try FileManager.default.removeItem(atPath: joining.data)
                 try trim(cluster, primary)
                 var found = try killInCopy(joining, in: cluster)
-                while found == nil {
+                for _ in 0..<10 where found == nil {
                     try stop(joining)
                     try FileManager.default.removeItem(atPath: joining.data)
                     found = try killInCopy(joining, in: cluster)
                 }
-                let copyCount = try #require(found)
+                let copyCount = try #require(found, "each kill came after the end of the copy")
                 let begun = count(Self.begins, in: joining)
                 other.process?.signal(SIGKILL)
                 _ = try other.process?.waitForEnd()
@@ -111,6 +111,7 @@ extension ClusterTests {
         ) throws -> Int? {
             let standby = "event=cluster_standby"
             var begun = count(Self.begins, in: node)
+            let complete = count(Self.ends, in: node)
             try cluster.start(node)
             try cluster.wait("beginning") { count(Self.begins, in: node) > begun ? () : nil }
             node.process?.signal(SIGKILL)
@@ -121,6 +122,11 @@ extension ClusterTests {
             let isInTime = try cluster.wait("another beginning") { () -> Bool? in
                 if count(Self.begins, in: node) > begun { return true }
                 return count(standby, in: node) > standbyCount ? false : nil
+            }
+            guard isInTime || copyCount > complete else {
+                throw ClusterFailure(
+                    description: "\(node.name) goes on with a copy that is not complete: "
+                        + cluster.logs)
             }
             return isInTime ? copyCount : nil
         }

@@ -21,7 +21,8 @@ import paho.mqtt.client as mqtt
 
 ADDRESSES = [(a.rsplit(":", 1)[0], int(a.rsplit(":", 1)[1])) for a in sys.argv[1].split(",")]
 GROUP = "$g/" + sys.argv[2]
-# Topics of this run: numbers begin anew, and an earlier run has left retained messages.
+# Topics and client ids of this run: numbers begin anew, and an earlier run that was ended has left
+# retained messages, and sessions with messages.
 ROOT = "cluster/" + sys.argv[2]
 PUBLISHERS = 4
 INFLIGHT = 8
@@ -84,7 +85,7 @@ class Client:
 
     def __init__(self, name, returns=True):
         self.returns = returns
-        self.client = mqtt.Client(name, clean_session=False, protocol=mqtt.MQTTv311)
+        self.client = mqtt.Client(f"{sys.argv[2]}-{name}", clean_session=False, protocol=mqtt.MQTTv311)
         self.client.max_inflight_messages_set(4 * INFLIGHT)
         self.client.on_connect = self.connected
         self.is_connected = threading.Event()

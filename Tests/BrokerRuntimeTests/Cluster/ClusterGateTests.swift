@@ -294,7 +294,7 @@ extension ClusterView {
                 == "no server tells the state of the log")
         view.note(.absent, appended: 0)
         #expect(view.alarms(hasLease: true, at: Self.now).last == ClusterView.absentLog)
-        // A server that says nothing does not bring it back.
+        // Without an answer the stream stays absent.
         view.note(.unanswered, appended: 0)
         #expect(view.alarms(hasLease: true, at: Self.now).last == ClusterView.absentLog)
     }

@@ -25,12 +25,17 @@ final class ClusterProcess: @unchecked Sendable {
     /// - Parameters:
     ///   - log: the file that gets what the program writes.
     ///   - environment: variables beside the usual ones.
+    ///   - lastSignal: what ends it with the test process. A script that has started programs needs
+    ///     one that it can take.
     init(
-        _ program: String, _ arguments: [String], log: String, environment: [String: String] = [:]
+        _ program: String, _ arguments: [String], log: String, environment: [String: String] = [:],
+        lastSignal: Int32 = SIGKILL
     ) throws {
         identifier = try Self.spawn(program, arguments, log: log, environment)
         guardian.executableURL = URL(filePath: "/bin/sh")
-        guardian.arguments = ["-c", "read end; kill -9 $0 2>/dev/null", "\(identifier)"]
+        guardian.arguments = [
+            "-c", "read end; kill -\(lastSignal) $0 2>/dev/null", "\(identifier)",
+        ]
         guardian.standardInput = guardianInput
         _ = fcntl(guardianInput.fileHandleForWriting.fileDescriptor, F_SETFD, FD_CLOEXEC)
         try guardian.run()

@@ -174,6 +174,9 @@ final class Wire: Sendable {
             throw TestFailure("no listener: \(errno)")
         }
         Thread.detachNewThread { [weak self] in
+            // This thread closes: after a close elsewhere the number could be another test's
+            // listener, and it would accept there.
+            defer { close(descriptor) }
             while case let near = accept(descriptor, nil, nil), near >= 0 {
                 guard let wire = self else {
                     close(near)
@@ -184,8 +187,6 @@ final class Wire: Sendable {
         }
     }
 
-    /// The descriptor stays open: after a close its number could be another test's listener, and
-    /// the thread, which may not wait at this moment, would accept there.
     deinit { shutdown(listener, Int32(SHUT_RDWR)) }
 
     private static func narrow(_ descriptor: Int32, _ option: Int32) {

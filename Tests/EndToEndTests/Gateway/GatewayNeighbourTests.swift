@@ -27,6 +27,7 @@ private final class HostileDevice: Sendable {
     private let listener: Int32
     private let habit = Locked<Habit?>(nil)
     private let sentByteCount = Locked(0)
+    private let isOpen = Locked(true)
 
     init() throws {
         listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -43,8 +44,14 @@ private final class HostileDevice: Sendable {
         }
         guard isListening else { throw TestFailure("no line: \(errno)") }
         place = "tcp://127.0.0.1:\(UInt16(bigEndian: address.sin_port))"
-        let (habit, sentByteCount) = (habit, sentByteCount)
+        let (habit, sentByteCount, isOpen) = (habit, sentByteCount, isOpen)
         Thread.detachNewThread {
+            // This thread closes: after a close elsewhere the number could be another test's file.
+            defer {
+                isOpen.withLock {
+                    $0 = false; close(listener)
+                }
+            }
             while case let line = accept(listener, nil, nil), line >= 0 {
                 Thread.detachNewThread {
                     var room = [UInt8](repeating: 0, count: 65_536)
@@ -58,9 +65,8 @@ private final class HostileDevice: Sendable {
 
     deinit { end() }
 
-    /// May be called twice. The descriptor stays open: its number could be another test's file
-    /// after a close, and the second call or the thread would use that.
-    func end() { shutdown(listener, Int32(SHUT_RDWR)) }
+    /// May be called twice.
+    func end() { isOpen.withLock { if $0 { shutdown(listener, Int32(SHUT_RDWR)) } } }
 
     /// - Parameter habit: nil for a device that is silent.
     func take(up habit: Habit?) { self.habit.withLock { $0 = habit } }

@@ -424,6 +424,6 @@ final class LineFleet: Sendable {
             if isDone(report) { return }
         } while ContinuousClock.now < end
         report.received = [:]
-        throw TestFailure("minutes passed without \(what): \(report)")
+        throw TestFailure("the time passed without \(what): \(report)")
     }
 }

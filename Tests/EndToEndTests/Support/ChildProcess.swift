@@ -73,7 +73,7 @@ final class ChildProcess: Sendable {
         close(output.write)
         // While this process still has the reading end: a child may end before it reads, and a
         // write to a pipe without a reader would end this process (SIGPIPE).
-        if let input { Self.write(input, to: source.write) }
+        if code == 0, let input { Self.write(input, to: source.write) }
         close(source.read)
         guard code == 0 else { throw TestFailure("posix_spawn \(path): \(code)") }
         identifier = process

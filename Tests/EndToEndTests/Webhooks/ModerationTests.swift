@@ -196,7 +196,7 @@ extension EndToEndWebTests {
             #expect(outcomes.count == 96)
             #expect(!accepted.isEmpty && accepted.allSatisfy { $0.hasPrefix("fine") })
             #expect(try await Self.send(clients[0], "fine last") == nil)
-            // After some kills a client waits for a minute or two before it comes again.
+            // After some kills a client waits up to two minutes before it connects again.
             try await eventually(within: 100, "the last message") {
                 received.withLock { $0.contains { $0.text == "fine last" } }
             }
