@@ -1,7 +1,7 @@
 // Writes lines to standard output and standard error without Foundation or buffering: each line is
 // one write, so that lines of several programs on one terminal do not mix. A program must not end
 // with success if its results could not be written: the first error is kept until
-// ``ExitCode/afterOutput(of:)``.
+// ``ExitCode/endProcess(of:)``.
 import Files
 import Glibc
 
@@ -24,7 +24,7 @@ public enum StandardStream: Int32, Sendable {
         for descriptor in 0...2 as ClosedRange<Int32> where fcntl(descriptor, F_GETFD) < 0 {
             // The system returns the lowest free number, which is this one.
             if open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY) != descriptor {
-                exit(ExitCode.failure.rawValue)
+                _exit(ExitCode.failure.rawValue)
             }
         }
     }
@@ -62,12 +62,13 @@ public enum StandardStream: Int32, Sendable {
 }
 
 extension ExitCode {
-    /// The exit code of a program: this one, or ``failure`` with a line on standard error if
-    /// results could not be written. Nothing can be printed afterwards.
-    public func afterOutput(of program: String) -> ExitCode {
+    /// Ends the process with this code, or with ``failure`` and a line on standard error if results
+    /// could not be written. Exit handlers of libraries do not run: that of OpenSSL frees what
+    /// threads of clients use until the end.
+    public func endProcess(of program: String) -> Never {
         StandardStream.closeOutput()
-        guard self == .success, let failure = StandardStream.outputFailure else { return self }
+        guard self == .success, let failure = StandardStream.outputFailure else { _exit(rawValue) }
         StandardStream.error.print("\(program): \(failure)")
-        return .failure
+        _exit(ExitCode.failure.rawValue)
     }
 }

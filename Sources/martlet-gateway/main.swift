@@ -14,4 +14,4 @@ let exitCode =
     case "push": PushProgram.run(arguments.dropFirst())
     default: GatewayProgram.run(arguments)
     }
-exit(exitCode.afterOutput(of: "martlet-gateway").rawValue)
+exitCode.endProcess(of: "martlet-gateway")

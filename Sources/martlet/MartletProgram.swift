@@ -126,7 +126,7 @@ enum MartletProgram {
             ended.notify()
         }
         _ = ended.wait()
-        return code.withLock { $0 }.afterOutput(of: "martlet")
+        return code.withLock { $0 }
     }
 
     static func run(_ arguments: ArraySlice<String>) async -> ExitCode {

@@ -1,7 +1,6 @@
 // The command line tool for people and scripts.
 
 import CommandLineOptions
-import Glibc
 
 StandardStream.takeClosed()
-exit(MartletProgram.runToEnd().rawValue)
+MartletProgram.runToEnd().endProcess(of: "martlet")

@@ -4,8 +4,7 @@
 import BrokerRuntime
 import CommandLineOptions
 import Configuration
-import Glibc
 
 StandardStream.takeClosed()
 let exitCode = MartletdProgram.run(CommandLine.arguments.dropFirst())
-exit(exitCode.afterOutput(of: "martletd").rawValue)
+exitCode.endProcess(of: "martletd")

@@ -123,6 +123,14 @@ import Testing
         expectNone(bare, remedy: "Say what it is, with units, ranges and the errors it throws.")
     }
 
+    @Test func `no program runs the exit handlers of libraries`() throws {
+        let pattern = /\bexit\(/.wordBoundaryKind(.simple)
+        let calls = places { $0.contains(pattern) }
+        expectNone(
+            calls(try Repository.files(in: ["Sources"], endings: [".swift"])),
+            remedy: "Use ExitCode.endProcess: a handler frees what other threads use.")
+    }
+
     @Test func `no test sleeps`() throws {
         // Simple word boundaries: the default ones take `Thread.sleep` for one word.
         let pattern = /\b(?:sleep|usleep|nanosleep)\(/.wordBoundaryKind(.simple)

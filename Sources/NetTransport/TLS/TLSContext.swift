@@ -30,9 +30,16 @@ struct TLSContext: ~Copyable, @unchecked Sendable {
     /// Forward secrecy and authenticated encryption only, as RFC 9325 section 4.2 recommends.
     private static let suites12 = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
+    /// OpenSSL's memory stays until the process ends. Its exit handler would free it while threads
+    /// of clients use it: a program that returns from `main` beside a client could crash.
+    private static let keepsMemoryAtExit: Void = {
+        _ = OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_ATEXIT), nil)
+    }()
+
     init(method: OpaquePointer, from oldest: TLSVersion, to newest: TLSVersion)
         throws(TransportError)
     {
+        Self.keepsMemoryAtExit
         // What other code of this thread has left is no cause of a failure here.
         ERR_clear_error()
         guard let pointer = SSL_CTX_new(method) else {
